@@ -253,7 +253,7 @@ class Loop:
             before, done = done, (dict(engine.writer.counts.tally()), texts, running.answers.calls)
             deadline = deadline if done == before else NEVER  # anything that succeeded is progress
             at_work = running.lexical.due() or running.swaps.emptying
-            if stepped and (at_work or not (engine.is_resting() or engine.health.collections_paused())):
+            if stepped and (at_work or not (engine.is_resting() or engine.health.editions_paused())):
                 continue
             deadline = min(deadline, self.now() + patience)
             if self.now() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):

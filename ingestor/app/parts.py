@@ -248,7 +248,7 @@ class Parts:
             result.append(
                 Source(
                     name=source.name,
-                    collection=edition,
+                    edition=edition,
                     connector=containers.connector,
                     tools=tools,
                     max_loss=source.max_loss,

@@ -230,10 +230,10 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
             recipe = Fingerprint(Editions(journal).of_name(name).embedder or "")
             return models.get(name) or Model(recipe, known=False)  # unknown: it only loses records
 
-        editions = EditionStore(journal, collections, lexical, model_of, here(config))
+        store = EditionStore(journal, collections, lexical, model_of, here(config))
         engine_parts = EngineParts(
             journal=journal,
-            collections=editions,
+            store=store,
             pool=pool,
             clock=ports.clock,
             random=ports.random,
@@ -255,7 +255,7 @@ def open_state(config: Config, *, serve: bool, ports: Ports = REAL_PORTS) -> Ite
             collections=collections,
             lexical=lexical,
             engine=Engine(engine_parts),
-            swaps=Swaps(journal, editions, ports.clock),
+            swaps=Swaps(journal, store, ports.clock),
             models=models,
             fleet=fleet,
         )

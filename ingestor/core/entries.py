@@ -40,7 +40,7 @@ class Entry:
     row: int
     document_id: DocumentId
     source: SourceName
-    collection: EditionName
+    edition: EditionName
     key: str
     item: Item | None
     done_version: str | None
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def feed(self) -> Feed:
-        return Feed(self.source, self.collection)
+        return Feed(self.source, self.edition)
 
     @property
     def state(self) -> State:
@@ -142,9 +142,9 @@ class SourceRow:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """The generations that a collection may have from now on, to be stored in the journal."""
+    """The generations that an edition may have from now on, to be stored in the journal."""
 
-    collection: EditionName
+    edition: EditionName
     generations: tuple[str, ...]
 
 

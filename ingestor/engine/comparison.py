@@ -115,7 +115,7 @@ def compare(
 
 
 def repair_differences(
-    journal: Journal, shards: Sequence[Index], collection: EditionName, findings: Findings
+    journal: Journal, shards: Sequence[Index], edition: EditionName, findings: Findings
 ) -> None:
     """Delete records that belong to no document, and mark the other differing records to be written again.
 
@@ -125,9 +125,9 @@ def repair_differences(
     for number, shard in enumerate(shards):
         if findings.orphans.get(number):
             shard.drop(findings.orphans[number])
-    note_keys(journal, collection, findings.keys)
+    note_keys(journal, edition, findings.keys)
     if findings.rows:
-        journal.doubt(collection, sorted(findings.rows))
+        journal.doubt(edition, sorted(findings.rows))
 
 
 def _compare_records(
@@ -186,12 +186,12 @@ def are_alike(written: Vector, other: Vector) -> bool:
     return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
 
 
-def note_keys(journal: Journal, collection: EditionName, keys: set[str]) -> frozenset[str]:
-    """Store that records of a collection may have these metadata keys; return all keys stored so far.
+def note_keys(journal: Journal, edition: EditionName, keys: set[str]) -> frozenset[str]:
+    """Store that records of an edition may have these metadata keys; return all keys stored so far.
 
     A later write must name every such key that a record lacks, since Chroma merges metadata.
     """
-    edition = Editions(journal).of_name(collection)
-    if not keys <= edition.extra_keys:
-        Editions(journal).note(replace(edition, extra_keys=edition.extra_keys | keys))
-    return edition.extra_keys | keys
+    known = Editions(journal).of_name(edition)
+    if not keys <= known.extra_keys:
+        Editions(journal).note(replace(known, extra_keys=known.extra_keys | keys))
+    return known.extra_keys | keys

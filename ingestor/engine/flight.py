@@ -230,7 +230,7 @@ class Flight:
         return self._attempts.get(row) or Attempts()
 
     def editions(self) -> set[EditionName]:
-        return {each.entry.collection for each in self.documents()}
+        return {each.entry.edition for each in self.documents()}
 
     def begin(self, document: InFlight) -> None:
         """Add a document to those in flight.
@@ -244,7 +244,7 @@ class Flight:
         """Queue the writes of a prepared document."""
         document.move(Phase.PREPARED)
         document.prepared = prepared
-        queue = self.queues.setdefault(document.entry.collection, Queue())
+        queue = self.queues.setdefault(document.entry.edition, Queue())
         queue.since = queue.since if queue.documents else now
         queue.documents[document.entry.row] = document
         queue.records += document.records
@@ -256,14 +256,14 @@ class Flight:
         """
         if document.phase is Phase.IDLE:
             return
-        row, queue = document.entry.row, self.queues.get(document.entry.collection)
+        row, queue = document.entry.row, self.queues.get(document.entry.edition)
         if queue is not None and queue.documents.pop(row, None) is not None:
             queue.records -= document.records
         document.move(Phase.IDLE)
         document.prepared = document.slices = None
         if document.sums is not None:
             with self._counting:
-                self._totals[document.entry.collection, document.statistic] -= document.sums
+                self._totals[document.entry.edition, document.statistic] -= document.sums
                 document.sums = None
         self._documents.pop(row, None)
         self._attempts.pop(row, None)
@@ -287,7 +287,7 @@ class Flight:
         entry, statistic = document.entry, document.statistic
         assert statistic is not None
         settled = entry.sums if entry.statistic == statistic else None
-        stored, key = journal.total(entry.collection, statistic), (entry.collection, statistic)
+        stored, key = journal.total(entry.edition, statistic), (entry.edition, statistic)
         with self._counting:
             if own is not None and settled is None:
                 before: Any = 0 if document.sums is None else document.sums

@@ -49,7 +49,7 @@ class EngineParts:
     """
 
     journal: Journal
-    collections: EditionStore
+    store: EditionStore
     pool: Pool
     clock: Clock
     random: Random
@@ -72,7 +72,7 @@ class Engine:
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.losing: Collection[SourceName] = ()  # with an edition that only loses documents
         self.flight = Flight()
-        self.health = CollectionHealth(parts.collections, parts.clock, parts.random, self.source_rows)
+        self.health = CollectionHealth(parts.store, parts.clock, parts.random, self.source_rows)
         self.scanner = Scanner(parts.journal, parts.pool, parts.clock, parts.random, self.health.mark)
         self.flow = DocumentFlow(parts, self.flight, self.health, self.scanner)
         self.writer = Writer(parts, self.flight, self.health, self.flow, self.scanner)
@@ -103,7 +103,7 @@ class Engine:
         store_feeds(self.journal, sources, leaving)
         self.scanner.configure(sources, watch=watch)
         editions = {feed.edition for feed in self.sources}
-        self.flow.configure(self.sources, {*filter(self.parts.collections.is_building, editions)})
+        self.flow.configure(self.sources, {*filter(self.parts.store.is_building, editions)})
         self.health.configure(self.sources)
         self.check_collections()
 
@@ -187,7 +187,7 @@ class Engine:
     def _ready(self) -> list[Feed]:
         """Return the feeds that can be worked on: the source is not held or paused, and its collection can be
         written."""
-        paused = self.health.collections_paused()
+        paused = self.health.editions_paused()
         feeds = (feed for feed in self.sources if feed.edition not in paused)
         return [feed for feed in feeds if self.source_rows.of(feed.source).ready]
 
@@ -207,8 +207,8 @@ class Engine:
         ready, full, background = self._ready(), self.writer.full(), self.flow.background
         for without in (background, frozenset[EditionName]()) if background else (background,):
             feeds = [feed for feed in ready if feed.edition not in without]
-            begun = [each.entry for each in self._begun() if each.entry.collection not in without]
-            waiting = [entry for entry in full if entry.collection not in without]
+            begun = [each.entry for each in self._begun() if each.entry.edition not in without]
+            waiting = [entry for entry in full if entry.edition not in without]
             in_flight = [each.entry for each in self.flight.documents()]
             queue = self.backlog.queue(feeds, self.clock(), QUEUE_READ, in_flight)
             for entry in self.journal.of_rows(self._choose(queue, begun, waiting)):
@@ -261,7 +261,7 @@ class Engine:
             others = partial(self.flight.sums_of_others, self.journal, document)
             job = Job(entry, others(), others)
         at_once = max(1, int(self.parts.workers * self._one_source))
-        lane = Lane(entry.source, at_once, background=drifted or entry.collection in self.flow.background)
+        lane = Lane(entry.source, at_once, background=drifted or entry.edition in self.flow.background)
         find = partial(predecessor, self.journal, source.is_moved)
         self.flight.begin(document)
         self.pool.submit(document, lambda: self.preparing(job, tools, find), lane=lane)
@@ -323,7 +323,7 @@ class Engine:
         losing = {name for name in self.losing if self.source_rows.of(name).ready}
         losing |= {name for name, _ in ready if name not in incomplete}
         return self.backlog.documents_gone(
-            [*losing, *self.leaving], until, limit, self.flight.rows(), self.health.collections_paused(),
+            [*losing, *self.leaving], until, limit, self.flight.rows(), self.health.editions_paused(),
             unknown=unknown,
         )  # fmt: skip
 
@@ -334,15 +334,15 @@ class Engine:
         ``without``: rows to leave out.
         """
         chunkers = {
-            (source.collection, chunker.statistic): chunker
+            (source.edition, chunker.statistic): chunker
             for source in self.sources.values()
             if (chunker := source.tools.collective) is not None
         }
         drifted: list[Entry] = []
-        for (collection, statistic), chunker in chunkers.items():
-            total = self.journal.total(collection, statistic)
+        for (edition, statistic), chunker in chunkers.items():
+            total = self.journal.total(edition, statistic)
             if total is not None:
-                feeds = [feed for feed in ready if feed.edition == collection]
+                feeds = [feed for feed in ready if feed.edition == edition]
                 at = chunker.value(total)
                 drifted += self.backlog.find_drifted(feeds, statistic, at, limit, without)
         return drifted[:limit]

@@ -230,8 +230,8 @@ class DocumentFlow:
         Neither is held if a background edition replaces this one: the model of the old edition need not exist
         any more.
         """
-        if entry.collection in self.background:
-            self._health.hold(entry.collection, reason)
+        if entry.edition in self.background:
+            self._health.hold(entry.edition, reason)
         elif any(feed.source == entry.source and feed.edition in self.background for feed in self._sources):
             words = "%s (%s): %s; waits for the new collection"
             log_document(logging.WARNING, "document_retried", words, entry, reason)
@@ -262,7 +262,7 @@ class DocumentFlow:
         """
         entry, source = document.entry, self._sources.get(document.entry.feed)
         # losses of other editions are judged before the switch
-        if source is None or entry.collection in self.background:
+        if source is None or entry.edition in self.background:
             return True
         if self.guard.passes(entry, failure, source.max_loss):
             return True

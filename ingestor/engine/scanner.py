@@ -143,7 +143,7 @@ class Scanner:
         if failed or self.source_rows.of(watch.source.name).held is not None:
             return False  # the changed config may help
         both = watch.editions, editions
-        fed, feeds = ({(one.collection, one.only_loses) for one in each} for each in both)
+        fed, feeds = ({(one.edition, one.only_loses) for one in each} for each in both)
         return fed == feeds or (watch.is_listed and watch.phase not in UNDER_WAY and feeds <= fed)
 
     def start(self) -> None:
@@ -197,7 +197,7 @@ class Scanner:
     def has_listed(self, edition: EditionName) -> bool:
         """Return whether every source of this edition had a complete listing under this config."""
         watches = self._watches.values()
-        return all(each.is_listed for each in watches if edition in [one.collection for one in each.editions])
+        return all(each.is_listed for each in watches if edition in [one.edition for one in each.editions])
 
     def under_way(self) -> dict[SourceName, RunningListing]:
         """Return the progress of the listings that run, by source."""
@@ -322,7 +322,7 @@ class Scanner:
         self.source_rows.note_listing(source.name, now, result.identity, documents, trouble)
         for each in watch.editions:
             if not each.only_loses:
-                self._on_listed(each.collection)
+                self._on_listed(each.edition)
         watch.next_scan, watch.is_listed = now + source.scan_every, True
         self._log(watch, trouble, "source_failed")
 

@@ -66,21 +66,21 @@ class Writer:
         flow: DocumentFlow,
         scanner: Scanner,
     ) -> None:
-        self._journal, self._collections, self._clock = parts.journal, parts.collections, parts.clock
+        self._journal, self._store, self._clock = parts.journal, parts.store, parts.clock
         self._flight, self.health, self._flow, self.counts = flight, health, flow, flow.counts
         self._scanner, self._times, self._pace = scanner, parts.times, BackgroundPace()
 
     def full(self) -> list[Entry]:
         """Return the documents of full batches. They are to be written before more documents are begun.
 
-        Batches of paused collections are left out, since they would stop the work for all other collections.
+        Batches of paused editions are left out, since they would stop the work for all other editions.
         """
-        paused = self.health.collections_paused()
+        paused = self.health.editions_paused()
         queues = [each for name, each in self._flight.queues.items() if name not in paused and each.is_full]
         return [document.entry for each in queues for document in each.documents.values()]
 
     def wake_at(self) -> float:
-        """Return the POSIX seconds at which the writer has work: a batch to write, or a collection to examine
+        """Return the POSIX seconds at which the writer has work: a batch to write, or an edition to examine
         or retry."""
         now, known = self._clock(), self.health.of.values()
         later = self._pace.written_at + self._pace.seconds if self._yields() else 0.0
@@ -120,26 +120,26 @@ class Writer:
         if has_passed(self._pace.written_at, self._pace.seconds, self._clock()):
             return False
         at_work = self._flight.documents(*BEING_PREPARED)
-        first = (each.entry.collection not in self._flow.background for each in at_work)
+        first = (each.entry.edition not in self._flow.background for each in at_work)
         return bool(self._scanner.under_way()) or any(first)
 
-    def _flush(self, collection: EditionName, size: int | None = None, *, everything: bool) -> bool:
+    def _flush(self, edition: EditionName, size: int | None = None, *, everything: bool) -> bool:
         """Write a batch and a slice of a large document. Return whether anything was to be written.
 
         If no document of the edition is being prepared, the batch is written at once, since nothing can join
         it. ``size``: see ``Queue.batches``.
         """
-        queue, health = self._flight.queues[collection], self.health.of[collection]
+        queue, health = self._flight.queues[edition], self.health.of[edition]
         at_work = self._flight.documents(*BEING_PREPARED)
-        alone = everything or all(each.entry.collection != collection for each in at_work)
+        alone = everything or all(each.entry.edition != edition for each in at_work)
         if not (queue.is_ripe(self._clock()) or (alone and queue.documents)):
             return False
         if self._clock() < health.not_before:
             return False
         for batch in queue.batches(size):
-            if self._clock() < health.not_before:  # the batch before paused the collection
+            if self._clock() < health.not_before:  # the batch before paused the edition
                 break
-            if self.health.attempt(collection, partial(self._write, collection, queue, batch)):
+            if self.health.attempt(edition, partial(self._write, edition, queue, batch)):
                 for document in batch:
                     if document.phase is Phase.WRITING:  # other large documents are next
                         queue.documents[document.entry.row] = queue.documents.pop(document.entry.row)
@@ -150,50 +150,50 @@ class Writer:
     def remove(self, entries: Sequence[Entry]) -> None:
         """Remove documents that their source no longer has.
 
-        Each call deletes up to SLICE records of a collection.
+        Each call deletes up to SLICE records of an edition.
         """
-        for collection in dict.fromkeys(entry.collection for entry in entries):
-            gone = [entry for entry in entries if entry.collection == collection]
-            self.health.attempt(collection, partial(self._remove, collection, gone))
+        for edition in dict.fromkeys(entry.edition for entry in entries):
+            gone = [entry for entry in entries if entry.edition == edition]
+            self.health.attempt(edition, partial(self._remove, edition, gone))
 
-    def _remove(self, collection: EditionName, gone: Sequence[Entry]) -> None:
-        """Delete records of vanished documents of one collection. Forget the documents that have no records
+    def _remove(self, edition: EditionName, gone: Sequence[Entry]) -> None:
+        """Delete records of vanished documents of one edition. Forget the documents that have no records
         left.
 
         If the collection now belongs to another program, its documents are forgotten at once.
         """
         try:
-            index, home = self._collections.open(collection), self._collections.home
+            index, home = self._store.open(edition), self._store.home
             removed, deleted = remove(self._journal, index, gone, home)
         except Foreign as error:
-            about = event("documents_forgotten", collection=str(collection), documents=len(gone))
+            about = event("documents_forgotten", collection=str(edition), documents=len(gone))
             documents = quantity(len(gone), "document")
             log.warning("%s removed from the journal, but not from Chroma: %s", documents, error, extra=about)
             self._journal.remove([entry.row for entry in gone])
-            self._collections.disown(collection)
+            self._store.disown(edition)
             removed, deleted = list(gone), 0
         except NeedsHuman as error:  # no source may be left that could be held
             raise Transient(str(error)) from error
-        self.health.resume(collection)
+        self.health.resume(edition)
         self.counts.records["dropped"] += deleted
         for entry in removed:
             self.counts.note_write(entry.source, "removed", self._clock())
-        shown, keys = self._collections.serves(collection), [entry.key for entry in removed or gone[:1]]
+        shown, keys = self._store.serves(edition), [entry.key for entry in removed or gone[:1]]
         numbers = {"documents": len(removed), "dropped": deleted}
         about = event("documents_removed", collection=shown, document=keys[0], **numbers)
         done, records = "removed" if removed else "is being removed", quantity(deleted, "record")
         log.info("%s: %s: %s; %s deleted from Chroma", shown, name_all(keys), done, records, extra=about)
         if deleted >= MANY:
-            self.health.mark(collection)
+            self.health.mark(edition)
 
-    def _write(self, collection: EditionName, queue: Queue, batch: Sequence[InFlight]) -> None:
+    def _write(self, edition: EditionName, queue: Queue, batch: Sequence[InFlight]) -> None:
         """Write a batch of small documents, or the next slice of one large document.
 
         Documents that may not be written will be prepared again. Between two slices the document's row of the
         journal does not change: no other document adopts its records. Raises the errors of ``write``.
         """
         # before the documents are chosen: opening may find that the journal's records do not apply
-        index, first = self._collections.open(collection), batch[0]
+        index, first = self._store.open(edition), batch[0]
         slices, first.slices = first.slices, None
         if slices is None:
             batch = self._choose_wanted(queue, batch)
@@ -202,11 +202,11 @@ class Writer:
             if slices[0] is not index or not (first.prepared and self._of_today([first.prepared])):
                 return
         if batch:
-            self._send(collection, index, batch, slices and slices[1])
+            self._send(edition, index, batch, slices and slices[1])
 
     def _send(
         self,
-        collection: EditionName,
+        edition: EditionName,
         index: Index,
         batch: Sequence[InFlight],
         left: Iterator[None] | None = None,
@@ -216,7 +216,7 @@ class Writer:
 
         ``left``: the other slices of a large document. If slices are left afterwards, its phase is WRITING.
         """
-        writes, home = [each.prepared for each in batch if each.prepared], self._collections.home
+        writes, home = [each.prepared for each in batch if each.prepared], self._store.home
         left = left or write(self._journal, index, writes, home)
         try:
             for _ in left:
@@ -231,9 +231,9 @@ class Writer:
                 self._flow.refuse(batch[0], error)
             else:
                 for document in batch:
-                    self._send(collection, index, [document])
+                    self._send(edition, index, [document])
         else:
-            self._note_written(collection, writes)
+            self._note_written(edition, writes)
 
     def _choose_wanted(self, queue: Queue, batch: Sequence[InFlight]) -> list[InFlight]:
         """Return the documents of a batch that may be written now. The others will be prepared again.
@@ -255,19 +255,19 @@ class Writer:
         own = (each for each in documents if listed.get(each.entry.row, ("",))[0] == each.entry.source)
         return [*filter(self._flow.is_current, own)]
 
-    def _note_written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
+    def _note_written(self, edition: EditionName, batch: Sequence[Prepared]) -> None:
         """Count and log written documents. If many records were replaced, have the collection examined."""
-        self.health.resume(collection)
-        building, done = self._collections.is_building(collection), Counter[str]()
+        self.health.resume(edition)
+        building, done = self._store.is_building(edition), Counter[str]()
         for prepared in batch:
             done.update(count_records(prepared))
             action = action_of(prepared, building=building)
             self.counts.note_write(prepared.entry.source, action, self._clock())
         self.counts.records.update(done)
         if done["replaced"] + done["dropped"] >= MANY:
-            self.health.mark(collection)
+            self.health.mark(edition)
         if touched := [each.entry for each in batch if each.intent.slots]:
-            shown, keys = self._collections.serves(collection), [entry.key for entry in touched]
+            shown, keys = self._store.serves(edition), [entry.key for entry in touched]
             written = done["added"] + done["replaced"]
             numbers = {"records": written, "patched": done["patched"], "dropped": done["dropped"]}
             facts = {"source": touched[0].source, "collection": shown, "document": keys[0], **numbers}
@@ -325,7 +325,7 @@ def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
 def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home) -> Iterator[None]:
     """Write documents to the index, and store in the journal that they are written. Yield after each request.
 
-    ``batch``: documents of one collection, compatible with each other, prepared by the recipes of today's
+    ``batch``: documents of one edition, compatible with each other, prepared by the recipes of today's
     config. ``home``: the machine and folder of this state.
 
     Raises the errors of the index (Transient, Torn, Gone, NeedsHuman, or a refusal) and sqlite3.Error. After
@@ -335,8 +335,8 @@ def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home)
     metas += [metadata for each in batch for _, metadata in each.patches]
     others = {key for each in metas for key in each} - KEYS
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
-    collection = batch[0].entry.collection
-    extra_keys = note_keys(journal, collection, others)
+    edition = batch[0].entry.edition
+    extra_keys = note_keys(journal, edition, others)
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
     patches = ((id_, _pad(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches)
     deletes = (id_ for prepared in batch for id_ in prepared.deletes)
@@ -349,14 +349,14 @@ def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home)
     intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
     renewal = None
     if intents and requests:
-        renewal = _begin(journal, index, collection, home, intents)
+        renewal = _begin(journal, index, edition, home, intents)
     else:  # Chroma does not change, and keeps its generation
         journal.intend(intents)
     for request in requests:
         request()
         yield
     if renewal is not None and len(requests) > 1:  # others may have been written between the requests
-        renewal = _begin(journal, index, collection, home, ())
+        renewal = _begin(journal, index, edition, home, ())
     journal.settle([each.receipt for each in batch], renewal)
 
 
@@ -385,7 +385,7 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
     parts = list(zip(entries, slices, strict=False))
     renewal = None
     if deleted := [record_id(entry.document_id, slot) for entry, part in parts for slot in part.slots]:
-        renewal = _begin(journal, index, entries[0].collection, home, slices)
+        renewal = _begin(journal, index, entries[0].edition, home, slices)
         index.drop(deleted)
     removed = [entry for entry, part in parts if len(part.slots) == len(entry.records)]
     journal.remove([entry.row for entry in removed], slices, renewal)
@@ -393,7 +393,7 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry], home: Home)
 
 
 def _begin(
-    journal: Journal, index: Index, collection: EditionName, home: Home, intents: Sequence[Intent]
+    journal: Journal, index: Index, edition: EditionName, home: Home, intents: Sequence[Intent]
 ) -> Renewal:
     """Store intents in the journal and give the collection a new generation, as ``renew`` does.
 
@@ -401,10 +401,10 @@ def _begin(
     it.
     """
     facts = index.facts()
-    if judge(facts, Editions(journal).of_name(collection).generations, home) != "same":
+    if judge(facts, Editions(journal).of_name(edition).generations, home) != "same":
         raise Transient("another program changed the collection; its records are compared with the journal")
     present = tuple(filter(None, (generation_of(facts),)))
-    return renew(journal, index, Renewal(collection, present), home, intents)
+    return renew(journal, index, Renewal(edition, present), home, intents)
 
 
 def _pad(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:

@@ -40,7 +40,7 @@ class Source:
     """
 
     name: SourceName
-    collection: EditionName
+    edition: EditionName
     connector: Connector
     tools: Tools
     max_loss: float = 0.5
@@ -50,7 +50,7 @@ class Source:
 
     @property
     def feed(self) -> Feed:
-        return Feed(self.name, self.collection)
+        return Feed(self.name, self.edition)
 
     def is_moved(self, version: str, other: str) -> bool:
         """Return whether two versions belong to one item that was moved to another key.
@@ -67,7 +67,7 @@ def store_feeds(journal: Journal, sources: Sequence[Source], leaving: Sequence[S
     removed.
     """
     for name in {source.name for source in sources}:
-        journal.relocate(name, [source.collection for source in sources if source.name == name])
+        journal.relocate(name, [source.edition for source in sources if source.name == name])
     for name in leaving:
         journal.relocate(name, [])
     for source in sources:
@@ -90,7 +90,7 @@ def observe(
         changes = action.changes.part(action.part)
         if source.only_loses:
             changes = Changes(vanished=changes.vanished)
-        journal.observe(source.name, source.collection, changes, remove_at, positions)
+        journal.observe(source.name, source.edition, changes, remove_at, positions)
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:

@@ -249,9 +249,9 @@ class Rehearsal:
         """Carry out the steps of a sync on the copy. ``going``: sources whose documents are to be removed."""
         self.until = time.monotonic() + limits.PATIENCE
         beside = [
-            replace(source, collection=self.replaced[source.collection], only_loses=True)
+            replace(source, edition=self.replaced[source.edition], only_loses=True)
             for source in sources
-            if source.collection in self.replaced
+            if source.edition in self.replaced
         ]
         listing.store_feeds(self.journal, [*sources, *beside], going)
         # All are listed before one is read, and all are read before removals are counted: a document that
@@ -259,7 +259,7 @@ class Rehearsal:
         listed = [(source, n) for source in sources if (n := self._try(self._list, source)) is not None]
         read = [(source, chunker) for source, n in listed if (chunker := self._try(self._read, source, n))]
         for source, chunker in read:
-            if source.collection not in self.replaced:
+            if source.edition not in self.replaced:
                 self._remove(source.name)
             documents = self.by_source[source.name].documents
             moved = source.tools.statistic is not None and any(documents[kind] for kind in MOVING)
@@ -293,7 +293,7 @@ class Rehearsal:
             self.problems.append((source.name, "paused"))
             return None
         self.note(f"{source.name}: listing")
-        old = self.replaced.get(source.collection)
+        old = self.replaced.get(source.edition)
         feeds = [source.feed] if old is None else [Feed(source.name, old), source.feed]
         scan = listing.take(source, Scope(), [LastListing(self.journal, feed) for feed in feeds])
         losing, own = [feed.edition in self.reduced for feed in feeds], len(feeds) - 1
@@ -344,7 +344,7 @@ class Rehearsal:
             if prepared.intent.predecessor is not None:  # so that no other document reuses these records, too
                 self.journal.intend([prepared.intent])
                 self.journal.settle([prepared.receipt])
-            read.documents[action_of(prepared, building=source.collection in self.replaced)] += 1
+            read.documents[action_of(prepared, building=source.edition in self.replaced)] += 1
             read.records.update(count_records(prepared))
             share = prepared.added / max(1, len(prepared.records))
             read.text += share * sum(len(one.text.encode()) for one in prepared.records)

@@ -220,7 +220,7 @@ def show_document(config: Config, document: str) -> Shown:
         document_row, *fitting = (describe_document(journal, each.row) for each in (entry, *others))
         ids = [record_id(entry.document_id, known.slot) for known in entry.records]
         with collections_of(config, journal) as collections:
-            index = collections.edition(Editions(journal).of_name(entry.collection))
+            index = collections.edition(Editions(journal).of_name(entry.edition))
             records = index.read(ids) if index is not None and ids else []
         in_order = sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
         return Shown(document_row, in_order, tuple(fitting))

@@ -48,8 +48,8 @@ class Swaps:
     ``emptying``: whether records of a deleted edition are still left in Chroma.
     """
 
-    def __init__(self, journal: Journal, collections: EditionStore, clock: Clock) -> None:
-        self._journal, self._collections, self._clock = journal, collections, clock
+    def __init__(self, journal: Journal, store: EditionStore, clock: Clock) -> None:
+        self._journal, self._store, self._clock = journal, store, clock
         self._editions = Editions(journal)
         self._requests, self._notices = Requests(journal), Notices(journal)
         self._requests.take_arrange()  # the caller arranges all collections at the start anyway
@@ -125,7 +125,7 @@ class Swaps:
             if edition.choices is not None and not changes(edition.choices, wanted):
                 self._editions.become(self._clock(), (edition.name, "staging"))
                 return edition
-        made = self._editions.build(serves, wanted, self._clock(), self._collections.names())
+        made = self._editions.build(serves, wanted, self._clock(), self._store.names())
         self._notices.put("reach", made.name, None)  # left by an earlier edition of this name
         return made
 
@@ -176,15 +176,15 @@ class Swaps:
                 words = "rewriting all records of the replacement"
                 _log(logging.ERROR, "collection_rebuilt", edition.serves, words, error)
                 self._journal.doubt(edition.name)
-                self._collections.discard(edition.name, torn=True)
+                self._store.discard(edition.name, torn=True)
                 return False
             self._examined[edition.name] = self._journal.mark()
             return promoted
         if edition.role == "deleted":
-            if self._collections.empty(edition.name, EMPTIED):
+            if self._store.empty(edition.name, EMPTIED):
                 self.emptying = True
                 return False  # the next step deletes the next records: edits come in between
-            self._collections.discard(edition.name, torn=True)
+            self._store.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
             return True  # its embedder may leave the memory
         if self._clock() >= edition.since + settings.grace:
@@ -232,7 +232,7 @@ class Swaps:
     def _switch(self, live: Edition, to: Edition, dropped: Sequence[Edition], waits: str | None) -> None:
         """Let readers see another edition, and delete some. ``waits``: why the config is not applied now."""
         deleted = ((one.name, "deleted") for one in dropped)
-        self._collections.forget_names()
+        self._store.forget_names()
         rebuilt = to.serves if to.role == "staging" else None
         roles = (live.name, "previous"), (to.name, "live"), *deleted
         self._editions.become(self._clock(), *roles, rebuilt=rebuilt)  # type: ignore[arg-type]
@@ -311,7 +311,7 @@ class Swaps:
         An error is logged once, and the next step retries.
         """
         try:
-            self._collections.match_names()
+            self._store.match_names()
             self._logged.pop("", None)
         except sqlite3.Error:
             raise
@@ -324,7 +324,7 @@ class Swaps:
     def _verify(self, name: EditionName) -> None:
         """Raise Torn if an edition's number of records differs from the journal, or if search misses some of
         a sample."""
-        index = self._collections.open(name)
+        index = self._store.open(name)
         number, known = index.count(), count_records_of(self._journal, name)
         # vanished documents may have records in doubt, which Chroma need not have
         if not count_records_of(self._journal, name, sure=True) <= number <= known:

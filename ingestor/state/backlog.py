@@ -36,7 +36,7 @@ def predecessor(journal: Journal, moved: Moved, new: Entry, digest: str) -> Entr
     """
     query = f"""SELECT id, source, done_version FROM documents
                 WHERE collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT {_MOST}"""
-    if not (gone := journal.reader.select(query, (new.collection, digest))):
+    if not (gone := journal.reader.select(query, (new.edition, digest))):
         return None
     known = ((row, version) for row, source, version in gone if version and source == new.source)
     own = (row for row, version in known if new.item and moved(version, new.item.version))
@@ -90,7 +90,7 @@ class Backlog:
         so that a long backlog of one source does not hide the others.
         """
         rows = {entry.row for entry in in_flight}
-        begun = Counter([(entry.source, entry.collection) for entry in in_flight])
+        begun = Counter([(entry.source, entry.edition) for entry in in_flight])
         part = max(100, limit // max(1, len(feeds)))
         waiting = [row for feed in feeds for row in self._first(feed, now, part + begun[feed])]
         return [Queued(*row[1:]) for row in sorted(waiting) if row[1] not in rows]

@@ -131,7 +131,7 @@ class Journal:
     def observe(
         self,
         source: SourceName,
-        collection: EditionName,
+        edition: EditionName,
         changes: Changes,
         remove_at: float,
         turns: QueuePositions | None = None,
@@ -144,7 +144,7 @@ class Journal:
         already see are due before new ones, small documents before large ones, and members of containers
         last.
         """
-        turns, feed = turns or QueuePositions(), (source, collection)
+        turns, feed = turns or QueuePositions(), (source, edition)
         changed = ((*feed, *tables.item_columns(i), token_hex(8), turns.of(i)) for i in changes.changed)
         with self.transaction() as db:
             db.executemany(
@@ -161,15 +161,15 @@ class Journal:
             vanished = ((remove_at, *feed, key) for key in changes.vanished)
             db.executemany(f"{_VANISH} WHERE source = ? AND collection = ? AND key = ?", vanished)
 
-    def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
+    def relocate(self, source: SourceName, editions: Sequence[EditionName]) -> None:
         """Set the editions that a source feeds. The documents that it has in other editions are to be
         removed.
 
         Documents in previous editions are kept, since a rollback needs them.
         """
-        elsewhere = f"collection NOT IN ({tables.marks(collections)}) AND {tables.IN_FORCE}"
+        elsewhere = f"collection NOT IN ({tables.marks(editions)}) AND {tables.IN_FORCE}"
         query = f"{_VANISH} WHERE source = ? AND {elsewhere} AND wanted_version IS NOT NULL"
-        self.write(query, (0, source, *collections))
+        self.write(query, (0, source, *editions))
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
         """Set the recipe for the documents of a feed that this parser reads. Documents with another recipe
@@ -278,24 +278,23 @@ class Journal:
             db.execute(f"UPDATE documents SET {due} WHERE {which}")
         return len(retried)
 
-    def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
+    def doubt(self, edition: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of an edition as in doubt, so that they are written again.
 
         ``rows``: the documents whose records are marked; None for all.
         """
         these = f"FROM documents WHERE collection = ? AND {'1' if rows is None else _is_one_of(rows)}"
         with self.transaction() as db:
-            db.execute(f"{_VOID} WHERE id IN (SELECT id {these}) AND quarantined = 0", (collection,))
-            db.execute(f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id {these})", (collection,))
+            db.execute(f"{_VOID} WHERE id IN (SELECT id {these}) AND quarantined = 0", (edition,))
+            db.execute(f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id {these})", (edition,))
 
-    def total(self, collection: EditionName, statistic: str) -> Sums | None:
-        """Return the sums over all documents of a collection that have this statistic; None if there are
-        none.
+    def total(self, edition: EditionName, statistic: str) -> Sums | None:
+        """Return the sums over all documents of an edition that have this statistic; None if there are none.
 
         Any thread may call.
         """
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
-        rows = self.reader.select(query, (collection, statistic))
+        rows = self.reader.select(query, (edition, statistic))
         return tables.unpack(rows[0][0]) if rows else None
 
 

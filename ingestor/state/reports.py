@@ -384,7 +384,7 @@ def list_without_records(journal: Selecting, feed: Feed) -> list[tuple[str, Stat
     return journal.select(query, (*feed, *WITHOUT_RECORDS))
 
 
-def journal_records(journal: Journal, collection: EditionName) -> Iterator[tuple[int, DocumentId, Known]]:
+def journal_records(journal: Journal, edition: EditionName) -> Iterator[tuple[int, DocumentId, Known]]:
     """Yield the records that an edition has by the journal, ordered by document and slot.
 
     Each record follows the row and the id of its document. Raises sqlite3.Error. The records are read in
@@ -395,7 +395,7 @@ def journal_records(journal: Journal, collection: EditionName) -> Iterator[tuple
                 FROM records CROSS JOIN documents ON id = document
                 WHERE (document, slot) > (?, ?) AND collection = ? ORDER BY document, slot LIMIT {_PAGE}"""
     last = -1, -1
-    while page := journal.select(query, (*last, collection)):
+    while page := journal.select(query, (*last, edition)):
         for row, document_id, slot, text, vector, meta, unsure, digest in page:
             yield row, document_id, Known(slot, text, vector, meta, bool(unsure), digest)
         last = page[-1][0], page[-1][2]

@@ -231,7 +231,7 @@ def _statements(script: str) -> Iterator[str]:
             gathered = ""
 
 
-# Columns of ``documents`` in the order of ``to_entry``.
+# Columns of ``documents`` in the order of ``to_entry``. The columns ``collection`` contain names of editions.
 COLUMNS = """
     id, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser, attempts,
     wanted_recipe, quarantined, statistic, wanted_version, uri, size, modified, extra, sums, lo, hi,
@@ -353,9 +353,9 @@ def write_receipts(db: sqlite3.Connection, receipts: Sequence[Receipt]) -> None:
 
 
 def write_renewal(db: sqlite3.Connection, renewal: Renewal | None) -> None:
-    """Store the generations that a collection may have from now on."""
+    """Store the generations that an edition may have from now on."""
     if renewal is not None:
-        values = " ".join(renewal.generations), renewal.collection
+        values = " ".join(renewal.generations), renewal.edition
         db.execute("UPDATE collections SET generations = ? WHERE name = ?", values)
 
 

@@ -60,13 +60,13 @@ class Program:
 def test_transient_error_pauses_the_collection_and_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     program = Program()
     assert [program.fail(Transient("away")) for _ in range(2)] == [False, False]
-    assert program.health.collections_paused() == {DOCS}
+    assert program.health.editions_paused() == {DOCS}
     assert program.health.troubles() == {"docs": "away"}
     assert lines(caplog, "collection_failed") == [
         ("WARNING", "collection docs: write failed, will retry: away")
     ]
     program.now += 2.0  # the wait after the second failure
-    assert program.health.collections_paused() == set()
+    assert program.health.editions_paused() == set()
     assert not program.health.is_retrying()
     program.health.mark(DOCS)
     assert program.health.is_retrying()
@@ -79,9 +79,9 @@ def test_wait_that_a_server_requests_is_kept() -> None:
     program = Program()
     program.fail(Later("too many requests", 40.0))
     program.now += 39.0
-    assert program.health.collections_paused() == {DOCS}
+    assert program.health.editions_paused() == {DOCS}
     program.now += 1.0
-    assert program.health.collections_paused() == set()
+    assert program.health.editions_paused() == set()
 
 
 def test_collection_that_fails_again_and_again_is_unwritable_unless_readers_do_not_see_it() -> None:
@@ -101,9 +101,9 @@ def test_collection_that_needs_a_person_holds_its_sources_and_only_a_hidden_one_
     for name in (DOCS, BUILT):
         assert program.fail(NeedsHuman("no permission"), name)
     assert program.held == ["source of docs"]
-    assert program.health.collections_paused() == {BUILT}
+    assert program.health.editions_paused() == {BUILT}
     program.now += HELD
-    assert program.health.collections_paused() == set()
+    assert program.health.editions_paused() == set()
 
 
 @pytest.mark.parametrize(("error", "torn"), [(Torn("damaged"), True), (Gone("deleted"), False)])
@@ -112,7 +112,7 @@ def test_damaged_shard_is_doubted_and_discarded_alone(error: Torn | Gone, torn: 
     error.shard = 1
     assert program.fail(error)
     assert program.collections.calls == [("doubted", DOCS, [1]), ("discarded", DOCS, torn, 1)]
-    assert program.health.collections_paused() == set()
+    assert program.health.editions_paused() == set()
 
 
 @pytest.mark.parametrize("error", [sqlite3.DatabaseError("malformed"), sqlite3.IntegrityError("UNIQUE")])

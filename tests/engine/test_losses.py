@@ -149,7 +149,7 @@ def building(listed: Listed, known: str | None = None) -> Feed:
     new = Feed(TREE.source, editions.build(docs, {}, 0.0).name)
     if known is not None:
         listed.journal.observe(*new, Changes(tuple(listed.tree.scan_under(known))), 0.0)
-    listed.configure(listed.source(), listed.source(collection=new.edition))
+    listed.configure(listed.source(), listed.source(edition=new.edition))
     return new
 
 

@@ -26,7 +26,7 @@ DAMAGED = Failure("is damaged", 1, 0.0, quarantined=True)
 
 def test_version_that_fails_in_two_editions_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     log, known = FailureLog(), entry("a.pdf")
-    for each in (known, replace(known, collection=EditionName("docs--2")), entry("a.pdf", "2")):
+    for each in (known, replace(known, edition=EditionName("docs--2")), entry("a.pdf", "2")):
         log.note(each, "document_quarantined", DAMAGED)
     first, second = lines(caplog, "document_quarantined")
     assert first == ("WARNING", "quarantined a.pdf (s): is damaged")

@@ -52,7 +52,7 @@ class World:
         self.scanner = scanner_of(self.journal, self.pool)
         tools = cast(Any, None)
         listed = [Source(SourceName(n), DOCS, source, tools) for n, source in self.sources.items()]
-        self.scanner.configure([*listed, replace(listed[1], collection=EditionName("docs--2"))], watch=True)
+        self.scanner.configure([*listed, replace(listed[1], edition=EditionName("docs--2"))], watch=True)
         self.hint()
         for source in self.sources.values():
             source.asked.clear()
@@ -149,13 +149,13 @@ def watched(listed: Listed) -> Listed:
 def test_new_config_lists_only_changed_sources(
     watched: Listed, collection: EditionName, listings: int
 ) -> None:
-    _, begun = reload(watched, watched.source(collection=collection))
+    _, begun = reload(watched, watched.source(edition=collection))
     assert begun == listings
 
 
 def test_watch_survives_reloads_that_leave_its_place(watched: Listed) -> None:
     live = watched.source()
-    built = replace(live, collection=EditionName("docs--2"))
+    built = replace(live, edition=EditionName("docs--2"))
     assert reload(watched, live) == (0, 0)
     assert reload(watched, live, built) == (0, 1), "a new edition needs every document"
     watched.list_again()

@@ -148,7 +148,7 @@ def ask_a_person_for_a_rebuild(folder: Path) -> None:
     preparing = world.engine.preparing
 
     def refusing(job: Job, tools: Tools, predecessor: Any) -> Prepared:
-        if Editions(world.journal).of_name(job.entry.collection).role == "staging":
+        if Editions(world.journal).of_name(job.entry.edition).role == "staging":
             raise NeedsHuman("the new model wants another key")
         return preparing(job, tools, predecessor)
 
@@ -223,7 +223,7 @@ def _names_or_an_error(self: EditionStore) -> set[str]:
 
 
 def _hold_the_source(self: CollectionHealth, collection: EditionName, reason: str) -> None:
-    SourceRows(self._collections._journal).hold(FILES, reason)
+    SourceRows(self._store._journal).hold(FILES, reason)
 
 
 def _one_queue(source: Any, most: int, *, background: bool) -> Lane:
@@ -354,6 +354,6 @@ def test_torn_edition_is_deleted_and_not_the_one_that_has_its_name_still(tmp_pat
         run(world, 1)
     old, new = Editions(world.journal).of_name(EditionName("docs")), Editions(world.journal).live(DOCS)
     assert world.shelves.collections["docs"][1] in old.uuids
-    world.engine.writer._collections.discard(new.name, torn=True)
+    world.engine.writer._store.discard(new.name, torn=True)
     assert {uuid for _, uuid in world.shelves.collections.values()} == {*old.uuids}
     world.end()

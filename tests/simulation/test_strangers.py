@@ -102,7 +102,7 @@ def _full_of_any(self):
 
 
 def _hold_the_source(self, collection, reason):
-    SourceRows(self._collections._journal).hold(FILES, reason)
+    SourceRows(self._store._journal).hold(FILES, reason)
 
 
 BROKEN: Variants = {

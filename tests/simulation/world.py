@@ -370,7 +370,7 @@ class World:
         waiting = [
             (each.entry.row, each.prepared)
             for each in (*documents.documents(*BEING_WRITTEN), *self._held_back())
-            if each.entry.collection not in busy and not each.large
+            if each.entry.edition not in busy and not each.large
         ]
         known = self.read if stepped else {}
         self.read = {each: min(known.get(each, self.now), self.now) for each in waiting}
@@ -396,9 +396,7 @@ class World:
 
     def _batch(self, edition: EditionName) -> int:
         """Return the number of records of an edition that are written at once."""
-        return (
-            flight.BACKGROUND_BATCH if self.engine.writer._collections.is_building(edition) else flight.BATCH
-        )
+        return flight.BACKGROUND_BATCH if self.engine.writer._store.is_building(edition) else flight.BATCH
 
     def _check_held(self) -> None:
         now = {row.held for row in states(self.journal).values() if row.held}
@@ -461,7 +459,7 @@ class World:
             self.lexical.work()
         # Seven rounds are the most that a sound program needed in 60 histories, but for slow listings.
         for _ in range(1000 if self.stepwise else 200):
-            waits = self.engine.is_resting() or self.engine.health.collections_paused()
+            waits = self.engine.is_resting() or self.engine.health.editions_paused()
             wait = self.engine.wake_at(routine=False) - self.now if waits else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()

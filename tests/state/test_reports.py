@@ -157,7 +157,7 @@ def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.Mo
     observe(journal, "a", "b", "c")
     other = CollectionName("other")
     journal.observe(S, other, Changes((Item("a", "1", "/a"),)), remove_at=0.0)
-    rows = {entry.key: entry for entry in of_source(journal, S) if entry.collection == C}
+    rows = {entry.key: entry for entry in of_source(journal, S) if entry.edition == C}
     [elsewhere] = of_collection(journal, other)
     journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
     found = [(document_id, known.slot) for _, document_id, known in reports.journal_records(journal, C)]

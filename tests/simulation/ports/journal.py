@@ -125,7 +125,7 @@ class CrashingJournal(Journal):
             hold(READABLE, not self._could_be_unreadable(receipt) and receipt.failure.reason)
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
         entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.records]
-        withdrawn = [entry for entry in entries if (entry.collection,) in seen]
+        withdrawn = [entry for entry in entries if (entry.edition,) in seen]
         self._settle(receipts, renewal)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
         hold(BLAMED, self.select(query))
