@@ -7,7 +7,7 @@ record.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def repair_differences(
     for number, shard in enumerate(shards):
         if findings.orphans.get(number):
             shard.drop(findings.orphans[number])
-    note_keys(journal, edition, findings.keys)
+    Editions(journal).note_keys(edition, findings.keys)
     if findings.rows:
         journal.doubt(edition, sorted(findings.rows))
 
@@ -184,14 +184,3 @@ def are_alike(written: Vector, other: Vector) -> bool:
     """Return whether two vectors are equal up to rounding: Chroma's arithmetic changes the last bits of
     numbers."""
     return written.shape == other.shape and np.allclose(written, other, rtol=LAST_BITS, atol=TINY)
-
-
-def note_keys(journal: Journal, edition: EditionName, keys: set[str]) -> frozenset[str]:
-    """Store that records of an edition may have these metadata keys; return all keys stored so far.
-
-    A later write must name every such key that a record lacks, since Chroma merges metadata.
-    """
-    known = Editions(journal).of_name(edition)
-    if not keys <= known.extra_keys:
-        Editions(journal).note(replace(known, extra_keys=known.extra_keys | keys))
-    return known.extra_keys | keys

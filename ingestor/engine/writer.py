@@ -30,7 +30,6 @@ from ingestor.core.events import event, name_all
 from ingestor.core.generations import Home, generation_of, judge
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
-from ingestor.engine.comparison import note_keys
 from ingestor.engine.edition_store import renew
 from ingestor.engine.flight import BEING_PREPARED, LINGER, BackgroundPace, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
@@ -336,7 +335,7 @@ def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home)
     others = {key for each in metas for key in each} - KEYS
     # noted before the write: after a crash Chroma may have the keys, and a later write must remove them
     edition = batch[0].entry.edition
-    extra_keys = note_keys(journal, edition, others)
+    extra_keys = Editions(journal).note_keys(edition, others)
     records = [record for prepared in batch for record in _to_write(prepared, extra_keys)]
     patches = ((id_, _pad(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches)
     deletes = (id_ for prepared in batch for id_ in prepared.deletes)

@@ -147,7 +147,7 @@ class Swaps:
                 continue
             self._failed_at[edition.name] = self._clock()
             try:
-                self._changed |= self._advance_edition(edition, settings, listed)
+                self._advance_edition(edition, settings, listed)
                 del self._failed_at[edition.name]
             except Transient as error:
                 _log(logging.DEBUG, "collection_failed", edition.serves, "its switch will be retried", error)
@@ -160,37 +160,32 @@ class Swaps:
         changed, self._changed = self._changed, False
         return changed
 
-    def _advance_edition(self, edition: Edition, settings: Rechunk, listed: HasListed) -> bool:
+    def _advance_edition(self, edition: Edition, settings: Rechunk, listed: HasListed) -> None:
         """Promote an edition that is being built, or delete some records of an edition that is no longer
-        needed.
-
-        Return whether an edition was promoted or is gone. The engine must then be configured again.
-        """
+        needed."""
         if edition.role == "staging":
             # an attempt is costly, since it reads whole tables: it is repeated once the journal has changed
             if not listed(edition.name) or self._examined.get(edition.name) == self._journal.mark():
-                return False
+                return
             try:
-                promoted = self._promote(edition)
+                self._promote(edition)
             except (Torn, Gone) as error:
                 words = "rewriting all records of the replacement"
                 _log(logging.ERROR, "collection_rebuilt", edition.serves, words, error)
                 self._journal.doubt(edition.name)
                 self._store.discard(edition.name, torn=True)
-                return False
-            self._examined[edition.name] = self._journal.mark()
-            return promoted
-        if edition.role == "deleted":
+            else:
+                self._examined[edition.name] = self._journal.mark()
+        elif edition.role == "deleted":
             if self._store.empty(edition.name, EMPTIED):
                 self.emptying = True
-                return False  # the next step deletes the next records: edits come in between
+                return  # the next step deletes the next records: edits come in between
             self._store.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
-            return True  # its embedder may leave the memory
-        if self._clock() >= edition.since + settings.grace:
+            self._changed = True  # its embedder may leave the memory
+        elif self._clock() >= edition.since + settings.grace:
             _log(logging.INFO, "collection_dropped", edition.serves, "the previous version is deleted")
             self._editions.become(self._clock(), (edition.name, "deleted"))
-        return False
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
         """Request that all records of a collection are written into a new collection, with cached vectors."""
@@ -251,8 +246,8 @@ class Swaps:
             self._requests.take("roll back", serves, name)
         return self._requests.take_arrange() or bool(pending)
 
-    def _promote(self, building: Edition) -> bool:
-        """Make an edition live if it is complete and nothing prevents the switch. Return whether it is live.
+    def _promote(self, building: Edition) -> None:
+        """Make an edition live if it is complete and nothing prevents the switch.
 
         Raises Torn if its records differ from the journal, and Gone, Transient and NeedsHuman.
         """
@@ -260,15 +255,14 @@ class Swaps:
         obstacle = self._editions.obstacle(building.name, live.name)
         self._note_obstacle(building, obstacle or "")
         if obstacle is not None:
-            return False
+            return
         if (loss := self._loss(building, live)) is not None:
             self._note("waits", building.serves, loss, "the replacement waits for apply")
-            return False
+            return
         self._verify(building.name)
         words = "the replacement took the place of the old one"
         _log(logging.INFO, "collection_swapped", building.serves, words)
         self._switch(live, building, self._editions.of(building.serves, "previous"), None)
-        return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
         """Return why a person must approve the switch to a replacement, or None.

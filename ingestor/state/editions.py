@@ -11,6 +11,7 @@ show. Both have a subject: a collection, an edition or a source.
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import count
 from sqlite3 import Connection
 from typing import Generic, Literal, NamedTuple, TypeVar
@@ -258,6 +259,16 @@ class Editions:
         uuids = join(edition.uuids) or None
         values = edition.name, edition.serves, uuids, edition.embedder, keys, generations
         self._journal.write(query, values)
+
+    def note_keys(self, name: EditionName, keys: set[str]) -> frozenset[str]:
+        """Store that records of an edition may have these metadata keys; return all keys stored so far.
+
+        A later write must name every such key that a record lacks, since Chroma merges metadata.
+        """
+        known = self.of_name(name)
+        if not keys <= known.extra_keys:
+            self.note(replace(known, extra_keys=known.extra_keys | keys))
+        return known.extra_keys | keys
 
     def obstacle(self, building: EditionName, live: EditionName) -> str | None:
         """Return why a staging edition cannot replace the live one yet; None if it can.
