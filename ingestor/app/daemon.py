@@ -345,7 +345,7 @@ class Loop:
             lexical=LexicalReaders(lexical_path(config)),
             count_tokens=self.running.parts.tokens.counts,
             counts=self.running.engine.writer.counts,
-            stages=self.running.engine.times.seconds,
+            stages=self.running.parts.times.seconds,
             folders={name: folder for name, folder in folders.items() if folder is not None},
             reranker=lambda: self.running.parts.reranker,
             checks=lambda: run_status.read_checks(self.running.parts.config.state),

@@ -24,7 +24,6 @@ from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.containers import Containers
-from ingestor.pipeline.language import is_english
 from ingestor.pipeline.limits import StageTimes, exceeds_window
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.metadata import Describing
@@ -324,7 +323,6 @@ class Parts:
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
             model=model,
-            only_english=is_english(model),
             count_unknown=self.embedder.count_unknown if isinstance(self.embedder, Vocabulary) else None,
             times=self.times,
         )

@@ -73,12 +73,12 @@ class Intent:
     """The slots of one document whose records are about to be written or deleted. ``row``: its row in the
     journal.
 
-    ``predecessor``: row of the vanished document whose records this document adopts, if any.
+    ``renamed``: the row of a new document that this one became by a rename, and that is merged into ``row``.
     """
 
     row: int
     slots: tuple[int, ...]
-    predecessor: int | None = None
+    renamed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -259,7 +259,8 @@ class EditionStore:
     def forget_names(self) -> None:
         """Have the names in Chroma compared with the roles of the editions before the next use of a name.
 
-        Call this before roles change in the journal. After the change an error could prevent the call.
+        Call this before another edition becomes live in the journal. After that an error could prevent the
+        call.
         """
         self._names_match = False
 

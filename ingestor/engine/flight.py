@@ -124,7 +124,7 @@ class InFlight:
         A renamed document never is: its row of the journal changes with the write.
         """
         prepared = self.prepared
-        return prepared is not None and self.records > BATCH and prepared.intent.predecessor is None
+        return prepared is not None and self.records > BATCH and prepared.intent.renamed is None
 
     def move(self, to: Phase) -> None:
         assert to in MOVES[self.phase], f"a document cannot move from {self.phase} to {to}"

@@ -66,7 +66,7 @@ class Engine:
 
     def __init__(self, parts: EngineParts) -> None:
         self.parts, self.journal, self.pool, self.clock = parts, parts.journal, parts.pool, parts.clock
-        self.preparing, self.times = parts.preparing, parts.times
+        self.preparing = parts.preparing
         self.source_rows, self.backlog = SourceRows(parts.journal), Backlog(parts.journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed

@@ -29,7 +29,7 @@ from ingestor.engine.health import CollectionHealth
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
 from ingestor.model import DocumentId, SourceName
-from ingestor.pipeline.language import describe_foreign, describe_unknown
+from ingestor.pipeline.language import describe_foreign, describe_unknown, is_english
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Prepared, withdraw
 from ingestor.ports import NeedsHuman, Stale, Unsupported
@@ -68,7 +68,7 @@ def action_of(prepared: Prepared, *, building: bool) -> Action:
         return "withdrawn"
     if building and prepared.entry.state != "settled":
         return "rebuilt"
-    if prepared.intent.predecessor is not None:
+    if prepared.intent.renamed is not None:
         return "moved"
     if prepared.entry.digest is None:
         return "added"
@@ -354,7 +354,7 @@ class LanguageWarnings:
         """Delete warnings about embedding models that the config no longer names."""
         for feed, source in sources.items():
             tools, words = source.tools, self._notices.get("tokens", feed.source)
-            if not tools.only_english:
+            if not is_english(tools.model):
                 self._notices.put("language", feed.source, None)
             if words and (tools.count_unknown is None or f" {tools.model}," not in words):
                 self._notices.put("tokens", feed.source, None)
@@ -374,7 +374,7 @@ class LanguageWarnings:
             sample.languages.update([str(language)] if language else [])
             sample.unknown += prepared.tokens[0]
             sample.tokens += prepared.tokens[1]
-        if tools.only_english:
+        if is_english(tools.model):
             self._warn("language", entry.source, describe_foreign(sample.languages, tools.model), sample)
         if tools.count_unknown is not None:
             words = describe_unknown(sample.unknown, sample.tokens, tools.model)

@@ -5,8 +5,9 @@ Small documents are written before each slice.
 
 The protocol is at the end of this file. First the intent is stored in the journal, then the records are
 written to the index, then the receipt is stored in the journal. From the intent to the receipt the slots are
-in doubt (``unsure`` in the journal). So a crash at any point leaves no record that the journal does not know.
-Nor does it leave a document that wrongly counts as settled. Every step can be repeated.
+in doubt (``unsure`` in the journal). The intent of a renamed document also merges it with the row of its
+former name. So a crash at any point leaves no record that the journal does not know. Nor does it leave a
+document that wrongly counts as settled. Every step can be repeated.
 
 Each write also gives the collection a new generation (core/generations.py). The journal expects the new
 generation before the collection gets it, and forgets the old one once the records are written. A write of
@@ -345,7 +346,7 @@ def write(journal: Journal, index: Index, batch: Sequence[Prepared], home: Home)
         *(partial(index.patch, some) for some in pages(patches, SLICE)),
         *(partial(index.drop, some) for some in pages(deletes, SLICE)),
     ]
-    intents = [each.intent for each in batch if each.intent.slots or each.intent.predecessor]
+    intents = [each.intent for each in batch if each.intent.slots or each.intent.renamed]
     renewal = None
     if intents and requests:
         renewal = _begin(journal, index, edition, home, intents)

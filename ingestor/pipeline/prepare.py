@@ -154,9 +154,8 @@ class Tools:
 
     ``context``, ``neighbours``: see chunkers/options. ``exceeds_window``: returns for each text whether it is
     longer than the embedding model reads. ``max_records``: the most records that a document may have.
-    ``model``: the embedding model's name in warnings. ``only_english``: whether it knows English alone.
-    ``count_unknown``: None if it knows every token. ``expect``: called before a document that needs vectors
-    is parsed, so that the model is loaded meanwhile.
+    ``model``: the embedding model's name. ``count_unknown``: None if the model knows every token.
+    ``expect``: called before a document that needs vectors is parsed, so that the model is loaded meanwhile.
     """
 
     reader: Reader
@@ -171,7 +170,6 @@ class Tools:
     exceeds_window: ExceedsWindow = never_exceeds
     max_records: int = 100_000
     model: str = ""
-    only_english: bool = False
     count_unknown: CountUnknown | None = None
     times: StageTimes = field(default_factory=StageTimes)
     expect: Callable[[], None] = lambda: None
@@ -405,10 +403,9 @@ def _compose(
     for at, vector in embedded if chunking.vectors is None else enumerate(chunking.vectors):
         digests[slots[at]] = vector_digest(vector)
     touched = (*(slots[at] for at in (*written, *change.patch)), *change.delete)
-    adopted = owner.row if owner.row != entry.row else None
     return Prepared(
         entry,
-        Intent(entry.row, touched, adopted),
+        Intent(owner.row, touched, None if owner is entry else entry.row),
         replace(receipt, records=tuple(replace(k, vector_digest=digests[k.slot]) for k in wanted)),
         owner.records,
         records,

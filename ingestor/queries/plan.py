@@ -341,7 +341,7 @@ class Rehearsal:
                     read.documents["quarantined" if failure.quarantined else "failed"] += 1
                     self.problems.append((entry.key, failure.reason))
                 continue
-            if prepared.intent.predecessor is not None:  # so that no other document reuses these records, too
+            if prepared.intent.renamed is not None:  # so that no other document reuses these records, too
                 self.journal.intend([prepared.intent])
                 self.journal.settle([prepared.receipt])
             read.documents[action_of(prepared, building=source.edition in self.replaced)] += 1

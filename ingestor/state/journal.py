@@ -208,13 +208,12 @@ class Journal:
         with self.transaction() as db:
             tables.write_renewal(db, renewal)
             for intent in intents:
-                if intent.predecessor is not None:
-                    tables.adopt(db, intent.row, intent.predecessor)
-                row = intent.row if intent.predecessor is None else intent.predecessor
-                db.execute(f"{_VOID} WHERE id = ?", (row,))
+                if intent.renamed is not None:
+                    tables.adopt(db, intent.renamed, intent.row)
+                db.execute(f"{_VOID} WHERE id = ?", (intent.row,))
                 query = """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)
                            VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1"""
-                db.executemany(query, [(row, slot) for slot in intent.slots])
+                db.executemany(query, [(intent.row, slot) for slot in intent.slots])
 
     def settle(self, receipts: Sequence[Receipt], renewal: Renewal | None = None) -> None:
         """Store the applied state of documents. Call this after the index was written.

@@ -97,7 +97,7 @@ def test_language_warnings_count_each_document_once_by_source_and_model(tmp_path
     warnings, notices = LanguageWarnings(journal), Notices(journal)
 
     def add(source: str, name: int, *, model: str = "old", unknown: int = 0, language: str = "de") -> None:
-        tools = SimpleNamespace(model="small-en", only_english=True, count_unknown=len, embedder_recipe=model)
+        tools = SimpleNamespace(model="small-en", count_unknown=len, embedder_recipe=model)
         record = SimpleNamespace(metadata={"language": language})
         prepared = SimpleNamespace(records=(record,), tokens=(unknown, 100))
         entry = SimpleNamespace(source=source, document_id=str(name))

@@ -95,7 +95,7 @@ class PreparingLaws:
         records = prepare(Job(shop.entry("a.txt")), tools, nobody).receipt.records
         vanished = replace(_settled(shop.entry("a.txt", 7), records), document_id=DocumentId("old"))
         found = preparing(Job(shop.entry("b.txt", 8)), tools, lambda edition, content: vanished)
-        assert found.intent.predecessor == 7
+        assert found.intent.row == 7
         assert not found.records
 
     @pytest.mark.parametrize("kind", [*shop.ERRORS])

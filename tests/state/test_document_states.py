@@ -86,7 +86,7 @@ def adopt(journal: Journal) -> None:
     observe(journal, "1", key="b")
     new = the(journal, "b")
     assert new is not None
-    journal.intend([Intent(new.row, (), row_of(journal))])
+    journal.intend([Intent(row_of(journal), (), new.row)])
 
 
 def change_recipe(journal: Journal, recipe: str = "other") -> None:

@@ -53,7 +53,7 @@ def test_vanished_document_waits_to_be_found_under_another_name(journal: Journal
     found = predecessor(journal, untold, one(journal, "b"), "same")
     assert found is not None
     assert found.row == before.row
-    journal.intend([Intent(one(journal, "b").row, (), found.row)])
+    journal.intend([Intent(found.row, (), one(journal, "b").row)])
     assert [entry.key for entry in of_source(journal, S)] == ["b"]
     after = one(journal, "b")
     assert (after.document_id, after.records) == (before.document_id, before.records)

@@ -75,7 +75,7 @@ def test_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal: J
     before = one(journal, "new").row
     comparison = ListingComparison(LastListing(journal, Feed(S, C)), [])
     comparison.add([Item("new", "1", "/new")])
-    journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
+    journal.intend([Intent(one(journal, "old").row, (0,), renamed=before)])
     comparison.add([Item("other", "1", "/other")])
     assert one(journal, "new").row != before
     assert comparison.changes(Scope()) == ListingChanges([], (), 0, 2)
