@@ -4,6 +4,7 @@ Only ``verify --repair`` and ``evaluate --write`` write anything.
 """
 
 import json
+import signal
 from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
@@ -216,6 +217,8 @@ def mcp(config: ConfigOption = CONFIG) -> None:
         fail(f"{config}: ingestor mcp needs the service port of the daemon: remove `http: false`")
     from ingestor.service.assistant_tools import server
 
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)  # Python would wait for the thread that reads standard input
     server(_ask(config, http)).run("stdio")
 
 

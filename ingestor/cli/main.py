@@ -4,6 +4,7 @@ Commands import modules inside their functions, because importing everything tak
 """
 
 import gc
+import signal
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -66,6 +67,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name
             stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):  # end a command as Ctrl-C does: it deletes temporary folders
+        if signal.getsignal(number) != signal.SIG_IGN:  # as after ``nohup``
+            signal.signal(number, signal.default_int_handler)
     try:
         app()
     except KeyboardInterrupt:

@@ -284,11 +284,7 @@ def _temporary_folder() -> Iterator[Path]:
     )
     before, tempfile.tempdir = (tempfile.tempdir, os.environ.get("TMPDIR")), str(place)
     os.environ["TMPDIR"] = str(place)  # where libraries keep files that outlive the process
-    # both end the trial as Ctrl-C does, so that the folder is removed
-    ends = (signal.SIGTERM, signal.SIGHUP)
-    handlers = {number: signal.getsignal(number) for number in (*ends, signal.SIGINT)}
-    for number in ends:
-        signal.signal(number, signal.default_int_handler)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
     try:
         yield place
     finally:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import PIPE, STDOUT
+from subprocess import PIPE, STDOUT, TimeoutExpired
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -34,6 +34,7 @@ from ingestor.units import quantity
 
 LONGEST = 4_000_000  # bytes that are read of a plan's output
 PATIENCE = 1800.0  # seconds after which a plan is cancelled
+_ENDING = 10.0  # seconds for a cancelled plan to delete its copy of the journal, before it is killed
 _NICE = 10
 _PLAIN = {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"}
 # A line of input shows that the parent is alive, and that this process will end with it.
@@ -96,8 +97,11 @@ class Planner:
         if plan is None or plan.text is not None or process is None or output is None:
             return plan
         if process.poll() is None:
-            if time.time() - plan.begun > PATIENCE:
+            late = time.time() - plan.begun - PATIENCE
+            if late > _ENDING:
                 process.kill()
+            elif late > 0:
+                process.terminate()
             return plan
         text = os.pread(output.fileno(), LONGEST, 0).decode("utf-8", "replace")
         text = text.strip() or "The plan could not be made: `ingestor plan` printed nothing."
@@ -109,11 +113,14 @@ class Planner:
         return self._plan
 
     def close(self) -> None:
-        """Kill the process that computes a plan, if it still runs."""
+        """End the process that computes a plan, if it still runs."""
         if self._process is not None:
-            with suppress(OSError):
+            self._process.terminate()
+            try:
+                self._process.wait(_ENDING)
+            except TimeoutExpired:
                 self._process.kill()
-            self._process.wait()
+                self._process.wait()
         if self._output is not None:
             self._output.close()
         self._process = self._output = None

@@ -1,14 +1,21 @@
 """Commands before they read the config, their imports, and the names by which they mention themselves."""
 
+import json
+import os
 import shlex
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from ingestor.cli.usage import command, log_level, quote
+from ingestor.cli.usage import INTERRUPTED, command, log_level, quote
 from tests.config.written import SOURCE
+from tests.waiting import wait
 
 SHOWS = """
 import ctypes, sys
@@ -149,3 +156,45 @@ import ingestor.cli.main
 """
     done = subprocess.run([sys.executable, "-c", interrupted], capture_output=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (130, b"")
+
+
+@contextmanager
+def ended(folder: Path, word: str, number: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a command that runs in the folder; then send it a signal, and wait for its end."""
+    program = Path(sys.executable).with_name("ingestor")
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
+    (folder / "tmp").mkdir()
+    (folder / "slow.py").write_text("import time\ndef pages():\n    time.sleep(600)\n    yield\n")
+    source = "{name: docs, kind: python, call: slow:pages, folder: ., collection: docs}"
+    (folder / "config.yaml").write_text(f"sources: [{source}]\n")
+    with subprocess.Popen(
+        [program, word], cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as running:
+        try:
+            yield running
+            running.send_signal(number)
+            running.wait(60)
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_plan_ended_by_a_signal_deletes_its_copy_of_the_journal(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with ended(tmp_path, "plan", number) as plan:
+        wait(lambda: any((tmp_path / "tmp").glob("*/journal.sqlite3")) or plan.poll() is not None)
+    assert plan.returncode == INTERRUPTED
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
+def test_signal_ends_mcp_while_its_input_is_open(tmp_path: Path) -> None:
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+    with ended(tmp_path, "mcp", signal.SIGINT) as mcp:
+        assert mcp.stdin is not None and mcp.stdout is not None
+        mcp.stdin.write(json.dumps(call).encode() + b"\n")
+        mcp.stdin.flush()
+        assert b"serverInfo" in mcp.stdout.readline()
+    assert mcp.returncode == -signal.SIGINT

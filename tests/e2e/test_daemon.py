@@ -216,7 +216,7 @@ STEP = 0.05  # seconds
 STEPS = range(0, 80, 4)  # each test takes every fourth step; the machine decides what it meets there
 
 # Before the handlers are there nothing is open yet, and Python's or the system's own ending is in order.
-BEFORE = {signal.SIGTERM: {-signal.SIGTERM}, signal.SIGINT: {-signal.SIGINT, 130}}
+BEFORE = {signal.SIGTERM: {-signal.SIGTERM, 130}, signal.SIGINT: {-signal.SIGINT, 130}}
 LOADING = "from ingestor.cli.main import main"  # Python prints a traceback if Ctrl-C comes during the imports
 
 
