@@ -39,6 +39,7 @@ REMEDY = (
 
 # Seconds to wait for the server of an ingestor that was killed. It notices that, persists and ends by itself.
 _LEFTOVER_PATIENCE = 35.0
+_IN_USE = "another ingestor command keeps its data there; stop that one, or set another `chroma.path`"
 
 
 def claim(path: Path) -> Lock:
@@ -56,7 +57,7 @@ def claim(path: Path) -> Lock:
             f"can't create Chroma's folder {path}: {error.strerror}; let this user "
             "write there, or correct `chroma.path`"
         ) from error
-    lock = hold(path / LOCK)
+    lock = hold(path / LOCK, _IN_USE)
     try:
         _refuse_others(path / DATABASE)
         _require_sound(path / DATABASE)
@@ -78,7 +79,7 @@ def move_aside(path: Path) -> Path | None:
     _refuse_state(path)
     aside = path.with_name(f"{path.name}-damaged-{time.strftime('%Y%m%d-%H%M%S')}")
     try:
-        with hold(path / LOCK):
+        with hold(path / LOCK, _IN_USE):
             _refuse_others(path / DATABASE)
             path.rename(aside)
     except OSError as error:

@@ -365,14 +365,19 @@ def _type(value: object) -> str:
     return "empty" if value is None else names.get(type(value), type(value).__name__)
 
 
+# The key that a person means who writes a text in place of a part of the config.
+_FIRST_KEYS: Mapping[int | str, str] = {
+    "cache": "size", "chroma": "path", "chunking": "strategy", "embedding": "model", "log": "level",
+}  # fmt: skip
+
+
 def _advice(kinds: set[str], value: object, key: tuple[int | str, ...]) -> str:
     """Return what to write in place of a value of the wrong type; "" if that is not known."""
-    if kinds & {"dict_type", "model_type"} and isinstance(value, str):
-        if key == ("chunking",):
-            return f": write {{strategy: {short(value)[1:-1]}}}"
-        if key == ("embedding",):
-            name = "kind" if value in registry.kinds("embedders") else "model"
-            return f": write {{{name}: {short(value)[1:-1]}}}"
+    first = _FIRST_KEYS.get(key[0]) if len(key) == 1 else None
+    if kinds & {"dict_type", "model_type"} and isinstance(value, str) and first is not None:
+        if key == ("embedding",) and value in registry.kinds("embedders"):
+            first = "kind"
+        return f": write {{{first}: {short(value)[1:-1]}}}"
     if "string_type" in kinds and isinstance(value, int | float):
         return " (put it in quotes)"
     if "list_type" in kinds and isinstance(value, str):

@@ -221,7 +221,7 @@ class Swaps:
         if live.choices is not None:
             self._requests.put("refused", serves, policy.fingerprint_of(live.choices))
         self._switch(live, retired, self._editions.of(serves, "staging"), policy.UNDONE)
-        words = "rolled back to the state before the last change of the config"
+        words = "rolled back to the state before the last switch"
         _log(logging.INFO, "collection_rolled_back", serves, words)
 
     def _switch(self, live: Edition, to: Edition, dropped: Sequence[Edition], waits: str | None) -> None:

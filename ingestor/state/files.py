@@ -74,6 +74,10 @@ def here(config: Config) -> Home:
 
 
 UMASK = 0o077
+_RUNS_ALREADY = (
+    "an ingestor runs already and keeps it in step (`ingestor status` shows the progress); stop that one to start"
+    " another"
+)
 ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some before it writes a row
 
 
@@ -95,8 +99,8 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     """Create a folder if it does not exist, and protect our files in it from other users.
 
     ``ours``: returns whether a file is one of ours, by its name. Raises OSError if the folder cannot be
-    created. Raises NeedsHuman if another user can change it, or if one of our files is a link. If a file
-    cannot be protected, that is logged, and the file is used nevertheless.
+    created. Raises NeedsHuman if another user can change it, or if one of our files is a link or closed to
+    this user. If a file cannot be protected, that is logged, and the file is used nevertheless.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _require_own(folder)
@@ -109,6 +113,11 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
     own, closed = [path for path in paths if ours(path.name)], list[Path]()
     for path in own:
         refuse_link(path)
+        if not os.access(path, os.R_OK | os.W_OK) and path.exists():
+            raise NeedsHuman(
+                f"this user cannot read and write {path}: repair its owner and mode (chown -R "
+                f"{_name(os.geteuid())} {folder}; chmod -R u+rwX {folder})"
+            )
     # An empty folder is left as it is: it was just created, or belongs to somebody else.
     for path in (folder, *own) if own and own == paths else own:
         try:
@@ -249,10 +258,11 @@ class Lock:
         self.release()
 
 
-def hold(path: Path) -> Lock:
+def hold(path: Path, remedy: str = _RUNS_ALREADY) -> Lock:
     """Lock a file and return the lock. The file is created if it does not exist; its folder must exist.
 
-    Raises Locked if another process holds the lock, and NeedsHuman if the file cannot be created or locked.
+    Raises Locked with the ``remedy`` if another process holds the lock. Raises NeedsHuman if the file cannot
+    be created or locked.
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -262,10 +272,7 @@ def hold(path: Path) -> Lock:
         if not locked:
             pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip().partition(" ")[0]
             holder = f"process {pid}" if pid.isdigit() else "another process"
-            raise Locked(
-                f"{path.parent} is in use by {holder}: an ingestor runs already and keeps it in"
-                " step (`ingestor status` shows the progress); stop that one to start another"
-            )
+            raise Locked(f"{path.parent} is in use by {holder}: {remedy}")
     except BaseException:
         os.close(descriptor)
         raise

@@ -11,7 +11,7 @@ import pytest
 from ingestor.chroma import folder, processes
 from ingestor.chroma.folder import DATABASE, claim, sweep
 from ingestor.ports import NeedsHuman
-from ingestor.state.files import is_held
+from ingestor.state.files import Locked, is_held
 
 KILLED_WHILE_WRITING = """
 import os, signal, sqlite3, sys
@@ -58,6 +58,11 @@ def test_process_that_is_ending_is_awaited_and_another_is_refused(
     else:
         with pytest.raises(NeedsHuman, match=r"is in use by process 1 .*notebook"):
             claim(tmp_path)
+
+
+def test_folder_of_another_config_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    with claim(tmp_path), pytest.raises(Locked, match=rf"{tmp_path} is in use .* another `chroma\.path`"):
+        claim(tmp_path)
 
 
 def test_state_folder_is_refused_as_chromas_folder(tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def test_folder_of_another_user_is_refused(tmp_path: Path, mode: int) -> None:
         files.make(tmp_path, ours)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_file_that_the_user_cannot_write_is_refused(tmp_path: Path) -> None:
+    state, file = tmp_path / "state", tmp_path / "state" / "journal.sqlite3-shm"
+    for above in [*state.parents][:-2]:
+        above.chmod(0o755)
+    state.mkdir(0o700)
+    file.touch(0o600)
+    os.chown(state, 65534, 65534)
+    assert f"cannot read and write {file}: repair its owner" in run_as_nobody(REFUSED, str(state))
+    os.chown(file, 65534, 65534)
+    assert run_as_nobody(REFUSED, str(state)) == ""
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
 def test_folder_that_others_can_write_to_is_refused(tmp_path: Path, mode: int) -> None:
     tmp_path.chmod(mode)
