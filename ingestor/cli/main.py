@@ -67,9 +67,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name
             stream.reconfigure(errors="backslashreplace")
-    for number in (signal.SIGTERM, signal.SIGHUP):  # end a command as Ctrl-C does: it deletes temporary folders
-        if signal.getsignal(number) != signal.SIG_IGN:  # as after ``nohup``
-            signal.signal(number, signal.default_int_handler)
+    # Both end a command as Ctrl-C does, so that it deletes temporary folders. After nohup, SIGHUP is ignored.
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) == signal.SIG_DFL]
+    for number in ends:
+        signal.signal(number, signal.default_int_handler)
     try:
         app()
     except KeyboardInterrupt:
@@ -77,6 +78,9 @@ def main() -> None:
     except Exception as error:
         _explain(error)
         raise
+    finally:
+        for number in ends:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _explain(error: Exception) -> None:

@@ -171,9 +171,8 @@ class LexicalFile:
             return self._connect()
         except (sqlite3.DatabaseError, Unusable) as error:
             if isinstance(error, sqlite3.DatabaseError) and not _means_damage(error):
-                raise Transient(
-                    f"the lexical index {self._path} cannot be opened ({error}): check that this user may write there"
-                ) from error
+                why = f"the lexical index {self._path} cannot be opened ({error})"
+                raise Transient(f"{why}: check that this user may write there") from error
             self._remove(str(error))
             return self._connect()
 

@@ -75,8 +75,8 @@ def here(config: Config) -> Home:
 
 UMASK = 0o077
 _RUNS_ALREADY = (
-    "an ingestor runs already and keeps it in step (`ingestor status` shows the progress); stop that one to start"
-    " another"
+    "an ingestor runs already and keeps it in step (`ingestor status` shows the progress); stop that one to "
+    "start another"
 )
 ROOM = 1_000_000  # free bytes below which no state is opened: SQLite needs some before it writes a row
 

@@ -190,8 +190,9 @@ def test_plan_ended_by_a_signal_deletes_its_copy_of_the_journal(
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 def test_signal_ends_mcp_while_its_input_is_open(tmp_path: Path) -> None:
-    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": client}
+    client = {"name": "test", "version": "1"}
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
     with ended(tmp_path, "mcp", signal.SIGINT) as mcp:
         assert mcp.stdin is not None and mcp.stdout is not None
         mcp.stdin.write(json.dumps(call).encode() + b"\n")
