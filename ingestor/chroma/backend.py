@@ -23,7 +23,7 @@ from ingestor.chroma.settings import describe_differences, new_configuration, ri
 from ingestor.chroma.shards import SearchedShards
 from ingestor.chroma.supervision import is_stuck
 from ingestor.config.servers import Chroma, RemoteChroma, Supervised, local_address
-from ingestor.core.entries import ChromaName, Edition
+from ingestor.core.entries import ChromaName, Edition, name_for_readers
 from ingestor.core.events import event
 from ingestor.core.generations import Home, Model, judge
 from ingestor.model import ReaderModel
@@ -250,19 +250,28 @@ class Collections:
     def _ours(self, name: ChromaName) -> DescribedCollection | None:
         """Return our collection of this name, or an empty one without a mark; None if none has the name.
 
-        Raises Foreign if the name belongs to any other collection.
+        Raises Foreign if the name belongs to any other collection, or if readers would take a collection of
+        another ingestor for ours.
         """
         try:
             collection = self._client.get_collection(name)
         except Gone:
-            return None
+            alike = (
+                each
+                for each in self._client.collections()
+                if name_for_readers(each.name) == name_for_readers(name)
+            )
+            others = [each for each in alike if mark_of(each) not in (None, self._owner.mark)]
+            if not others:
+                return None
+            collection = min(others, key=lambda other: other.name)
         mark = self._owner.of(collection)
         if mark not in (None, self._owner.mark):
             raise Foreign(
-                f"collection {name!r} was written by another ingestor (state {mark}, ours is "
+                f"collection {collection.name!r} was written by another ingestor (state {mark}, ours is "
                 f"{self._owner.mark}): if that one is in use, give your sources another `collection` in the "
                 "config; if its state is lost, have the collection deleted and written again: "
-                f"ingestor collections --adopt {name}"
+                f"ingestor collections --adopt {collection.name}"
             )
         if mark is None and (records := self._client.count(collection.id)):
             raise Foreign(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NewType
@@ -196,6 +197,9 @@ class Edition:
 
 
 MOST = 64  # shards of a collection
+_SHARD = re.compile(r"-\d+-of-\d+$")  # end of a shard's name
+# The ends of names of an edition, of a shard, and of a collection that lost its name to another.
+_ENDINGS = r"(--\d+)?(-\d+-of-\d+)?(--aside-\w+)?"
 _BETWEEN = "+"  # separates the UUIDs of shards in columns of the journal and of the lexical index
 
 
@@ -216,6 +220,20 @@ def shard_of(id_: str, shards: int) -> int:
 def shard_names(name: str, shards: int) -> tuple[str, ...]:
     """Return the names in Chroma of a collection's shards. A single shard has the collection's own name."""
     return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
+
+
+def name_for_readers(name: str) -> str:
+    """Return the name under which readers find a collection in Chroma, which may be a shard."""
+    return _SHARD.sub("", name)
+
+
+def collection_of(name: str, among: Iterable[CollectionName]) -> CollectionName | None:
+    """Return the collection to which a name in Chroma belongs, of an edition or shard; None for other names.
+
+    ``among``: the known collections.
+    """
+    matching = (each for each in among if re.fullmatch(re.escape(each) + _ENDINGS, name))
+    return max(matching, key=len, default=None)
 
 
 def join(uuids: Sequence[str]) -> str:

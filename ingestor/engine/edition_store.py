@@ -10,7 +10,6 @@ state in another place wrote the collection, a person must decide which copy con
 """
 
 import logging
-import re
 from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from secrets import token_hex
 
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.shards import Shards, blame
-from ingestor.core.entries import ChromaName, Edition, EditionName, Intent, Renewal, shard_of
+from ingestor.core.entries import ChromaName, Edition, EditionName, Intent, Renewal, collection_of, shard_of
 from ingestor.core.events import event
 from ingestor.core.generations import NOWHERE, Home, Model, generation_of, home_of, judge, stamp
 from ingestor.engine.comparison import compare, repair_differences
@@ -319,13 +318,12 @@ class EditionStore:
         here, editions = self._chroma.own_names(self.home), self._editions.all()
         awaited = {name for each in editions for uuid, name in each.in_chroma if uuid not in here}
         noted = {uuid for each in editions for uuid in each.uuids}
-        for serves in {each.serves for each in editions}:
-            of_serves = re.compile(rf"{re.escape(serves)}(--\d+)?(-\d+-of-\d+)?")
-            for uuid, name in here.items():
-                if uuid not in noted and name not in awaited and of_serves.fullmatch(name):
-                    words = "collection %s: unknown to the journal, after a crash or a restore; deleting it"
-                    log.warning(words, name, extra=event("collection_dropped", collection=name))
-                    self._editions.leave(serves, uuid, self.names())
+        for uuid, name in here.items():
+            serves = collection_of(name, {each.serves for each in editions})
+            if serves is not None and uuid not in noted and name not in awaited:
+                words = "collection %s: unknown to the journal, after a crash or a restore; deleting it"
+                log.warning(words, name, extra=event("collection_dropped", collection=name))
+                self._editions.leave(serves, uuid, self.names())
 
     def _connect(self, edition: Edition, model: Model) -> EditionIndex:
         """Open all shards of an edition and its lexical index. A shard that does not exist is created."""

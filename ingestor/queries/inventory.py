@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.settings import model_of
 from ingestor.config.models import Config
-from ingestor.core.entries import ChromaName, Edition, Role, shard_names, shard_of
+from ingestor.core.entries import ChromaName, Edition, Role, collection_of, shard_names, shard_of
 from ingestor.core.generations import HOME, home_of, pack
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.queries.access import BadRequest, collections_of, is_running, journal_of, require_known
@@ -76,12 +76,15 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 def adopt(config: Config, name: str) -> CollectionInfo:
     """Make a collection that another state wrote available to this state.
 
-    If that state is lost, the collection is deleted, so that our collection can get its name. If the other
-    state is a copy of this one, in another place, all collections of the copy become ours with their records.
-    The next pass compares them with the journal. Raises BadRequest unless the config names the collection and
-    another ingestor wrote it.
+    If that state is lost, its collection is deleted with all shards and versions, so that ours can get the
+    name. If the other state is a copy of this one, in another place, all collections of the copy become ours
+    with their records. The next pass compares them with the journal. Return the adopted collection, with the
+    number of all deleted records. Raises BadRequest unless the config names the collection and another
+    ingestor wrote it.
     """
-    require_known("collection", name, _names(config))
+    serves = collection_of(name, config.collections)
+    if serves is None:
+        require_known("collection", name, _names(config))
     with _open(config) as (journal, collections, infos):
         require_known("collection", name, infos)
         info = infos[name]
@@ -94,7 +97,11 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         elif info.owner == "not ingestor":
             raise BadRequest(_refuse_foreign(info))
         else:
-            collections.delete_any(info.uuid)
+            its = [one for one in infos.values() if one.state == info.state]
+            its = [one for one in its if collection_of(one.name, config.collections) == serves]
+            for one in its:
+                collections.delete_any(one.uuid)
+            info = replace(info, records=sum(one.records or 0 for one in its))
         Requests(journal).arrange()  # a daemon lists all sources again, and finds the name free
         return info
 

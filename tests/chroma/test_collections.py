@@ -258,6 +258,13 @@ def test_collections_of_this_state_and_home_are_listed(served):
     assert {name for name in listed if name.startswith("left-")} == {"left-here", "left-new"}
 
 
+@pytest.mark.parametrize(("theirs", "ours"), [("mixed-0-of-2", "mixed"), ("mingled", "mingled-1-of-3")])
+def test_name_that_readers_confuse_with_anothers_collection_is_refused(served, theirs, ours):
+    served.create_collection(theirs, {}, {OWNER: "another state"})
+    with pytest.raises(NeedsHuman, match=f"--adopt {theirs}$"):
+        opened(served, ours)
+
+
 def test_records_of_ours_leave_no_lists_to_others_when_their_collection_is_deleted(served):
     """Chroma 1.5 gives the lists of a deleted collection to new records that take the same rows."""
     old = opened(served, "old")

@@ -69,6 +69,44 @@ def test_lost_state_needs_a_person_before_it_embeds_and_can_adopt(project: Proje
     assert answered(ask("verify", "--json"))["checked"] == 20
 
 
+@pytest.mark.usefixtures("embedded")
+def test_collections_that_a_lost_or_older_state_does_not_know_leave(project: Project, ask: Ask) -> None:
+    project.settings["rechunk"] = {"mode": "swap"}
+    write(project, 20)
+    assert ask("sync").code == 0
+    shutil.copytree(project.folder / "state", project.folder / "backup")
+    project.settings["collections"] = {"docs": {"shards": 2}}
+    project.configure()
+    assert ask("sync").code == 0
+    assert inventory(ask).keys() == {"docs--1", "docs-0-of-2", "docs-1-of-2"}
+
+    shutil.rmtree(project.folder / "state")
+    shutil.copytree(project.folder / "backup", project.folder / "state")
+    assert answered(ask("sync", "--json"))["embedded"] == NONE_EMBEDDED
+    assert inventory(ask).keys() == {"docs--1", "docs-0-of-2", "docs-1-of-2"}
+
+    shutil.rmtree(project.folder / "state")
+    shutil.copytree(project.folder / "backup", project.folder / "state")
+    del project.settings["collections"]
+    project.configure()
+    assert answered(ask("sync", "--json"))["documents"]["unchanged"] == 20
+    assert inventory(ask).keys() == {"docs"}
+    assert answered(ask("verify", "--json"))["checked"] == 20
+
+    project.settings["collections"] = {"docs": {"shards": 2}}
+    project.configure()
+    assert ask("sync").code == 0
+    shutil.rmtree(project.folder / "state")
+    del project.settings["collections"]
+    project.configure()
+    assert "--adopt docs-0-of-2" in answered(ask("sync", "--json"), 4)["held"]["docs"]
+    adopted = ask("collections", "--adopt", "docs-0-of-2")
+    assert (adopted.code, "with 40 records" in adopted.out) == (0, True)
+    assert inventory(ask) == {}
+    assert answered(ask("sync", "--json"))["documents"]["added"] == 20
+    assert inventory(ask).keys() == {"docs"}
+
+
 def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp_path: Path) -> None:
     write(project, 3)
     with shared_server(tmp_path / "shared") as shared, client_of(shared) as client:

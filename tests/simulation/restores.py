@@ -1,4 +1,4 @@
-"""Deeds of people who restore a backup of journal or Chroma, and of strangers who replace metadata."""
+"""Deeds of people who lose journal or Chroma, or restore a backup; and of strangers who replace metadata."""
 
 import sqlite3
 from contextlib import closing
@@ -8,13 +8,14 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from ingestor.state.editions import Requests
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.collections import CrashingIndex
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-DEEDS = ("back up", "older journal", "older Chroma", "stranger")
+DEEDS = ("back up", "older journal", "older Chroma", "stranger", "lose journal", "lose Chroma", "adopt")
 Collections = dict[str, tuple[CrashingIndex, str]]
 
 
@@ -35,18 +36,40 @@ class Backups:
                 self.keep_collections()
         elif deed == "stranger":
             self._replace_metadata(random)
+        elif deed == "adopt":
+            self.adopt()
         elif deed == "older journal" and self.journal is not None:
-            self.world.end()
-            for suffix in ("-wal", "-shm"):
-                self.world.folder.joinpath(f"journal.sqlite3{suffix}").unlink(missing_ok=True)
+            self._remove_journal()
             self.world.folder.joinpath("journal.sqlite3").write_bytes(self.journal.read_bytes())
-            self.world.gone_since.clear()
             self.world.gone_since.update(self.gone_since)
             self._restart()
         elif deed == "older Chroma" and self.collections is not None:
             self.world.end()
             self.world.shelves.collections = _copied(self.collections)
             self._restart()
+        elif deed in ("lose journal", "lose Chroma"):
+            self._lose(deed, random)
+
+    def adopt(self) -> None:
+        """The collections of a lost state are given up."""
+        if self.world.shelves.adopt():
+            Requests(self.world.journal).arrange()
+
+    def _lose(self, deed: str, random: Random) -> None:
+        if deed == "lose journal":
+            self._remove_journal()
+            if random.random() < 0.5:
+                self.world.words.unlink(missing_ok=True)
+        else:
+            self.world.end()
+            self.world.shelves.collections.clear()
+        self._restart()
+
+    def _remove_journal(self) -> None:
+        self.world.end()
+        for suffix in ("", "-wal", "-shm"):
+            self.world.folder.joinpath(f"journal.sqlite3{suffix}").unlink(missing_ok=True)
+        self.world.gone_since.clear()
 
     def keep_collections(self) -> None:
         self.collections = _copied(self.world.shelves.collections)

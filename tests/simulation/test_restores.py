@@ -72,6 +72,21 @@ def restore_before_switches(folder: Path, shards: int, later: int, kept: bool, u
     end(world)
 
 
+def lose(folder: Path, deed: str, shards: int, later: int) -> None:
+    """A store is lost after a switch to another number of shards, whose predecessor is still there.
+
+    The config has a third number meanwhile, or the same.
+    """
+    world = begin(folder, restores=True, mode="swap", shards=shards)
+    world.configure(shards=2)
+    world.settle()
+    world.shards = later
+    world.backups.do(deed, Random(1))
+    world.files.write("0.txt", "an edit")
+    run(world, 20)
+    end(world)
+
+
 @within(SLICES)
 def write_two_large_documents(folder: Path) -> None:
     """A slice of each is written in turn, and the process dies when the first one is complete."""
@@ -121,6 +136,12 @@ def test_collections_of_later_editions_leave_after_an_older_journal_is_restored(
     shards: int, later: int, kept: bool, undone: bool, tmp_path: Path
 ) -> None:
     restore_before_switches(tmp_path, shards, later, kept, undone)
+
+
+@pytest.mark.parametrize("deed", ["lose journal", "lose Chroma"])
+@pytest.mark.parametrize(("shards", "later"), [(1, 2), (1, 1), (3, 3)])
+def test_lost_store_equals_a_fresh_run(deed: str, shards: int, later: int, tmp_path: Path) -> None:
+    lose(tmp_path, deed, shards, later)
 
 
 @pytest.mark.parametrize("name", BROKEN)

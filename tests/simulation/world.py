@@ -186,7 +186,7 @@ class World:
             cache=lambda path, size: Forgetful(path, size, self.chaos),
             memory=lambda cache: Remembered(cache, self.chaos),
             words=lambda path: CrashingFile(path, self.chaos),
-            store=lambda parts, journal, serve: nullcontext(self.shelves),  # type: ignore[arg-type]
+            store=lambda parts, journal, serve: nullcontext(self._shelves_of(journal)),  # type: ignore[arg-type]
             pool=lambda workers: (
                 Stepwise(self.paces, self.chaos, self.files)
                 if self.stepwise
@@ -194,6 +194,10 @@ class World:
             ),
             ahead=self.ahead,
         )
+
+    def _shelves_of(self, journal: Journal) -> Shelves:
+        self.shelves.owner = journal.owner
+        return self.shelves
 
     @contextmanager
     def _journal(self, path: Path) -> Iterator[Journal]:
@@ -439,6 +443,7 @@ class World:
         """No more faults: run until there is nothing left to do."""
         self.refused.clear()
         self.shelves.heal()
+        self.backups.adopt()
         if self.remote:  # whoever exchanged the model says so
             self.server_away, self.revision = False, self.revision + 1
             self.configure()

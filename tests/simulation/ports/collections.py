@@ -10,9 +10,10 @@ from uuid import UUID
 
 from ingestor.chroma.client import DescribedCollection
 from ingestor.chroma.settings import new_configuration, right_settings
+from ingestor.core.entries import name_for_readers
 from ingestor.core.generations import Home, Model
 from ingestor.model import Hit, Record, Vector, Vectors
-from ingestor.ports import BadDocument, Index, Torn, Transient
+from ingestor.ports import BadDocument, Foreign, Index, Torn, Transient
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import UNWRITABLE
@@ -111,6 +112,8 @@ class Shelves:
     chaos: Chaos
     serial: Iterator[int] = field(default_factory=count)
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
+    owner: str = ""  # mark of the state whose process runs
+    marks: dict[str, str] = field(default_factory=dict)  # of the state that created a collection, by UUID
     restored: bool = False  # somebody restored it or the journal, or replaced metadata
     models: dict[str, Model] = field(default_factory=dict)  # by UUID, of collections that the process opened
 
@@ -119,15 +122,33 @@ class Shelves:
 
     def open(self, name: str, model: Model) -> tuple[Index, str]:
         self.chaos.request("open")
+        self._refuse_others(name)
         if name not in self.collections:
             settings = deepcopy(new_configuration(model.reader))
             index = CrashingIndex(MemoryIndex(), self.chaos, self._copies, settings)
             self.collections[name] = index, f"uuid-{next(self.serial)}"
+            self.marks[self.collections[name][1]] = self.owner
             self.chaos.point("after create")
         self._restore(name, model)
         index, uuid = self.collections[name]
         self.models[uuid] = model
         return index, uuid
+
+    def _refuse_others(self, name: str) -> None:
+        """Refuse a name that readers take for a collection of another state."""
+        for other in [name] if name in self.collections else self.collections:
+            if name_for_readers(other) == name_for_readers(name) and not self._is_ours(other):
+                raise Foreign(f"collection {other} was written by another ingestor")
+
+    def _is_ours(self, name: str) -> bool:
+        return self.marks[self.collections[name][1]] == self.owner
+
+    def adopt(self) -> list[str]:
+        """A person has the collections of other states deleted. Return their names."""
+        others = [name for name in self.collections if not self._is_ours(name)]
+        for name in others:
+            del self.collections[name]
+        return others
 
     def _copies(self, text: str) -> int:
         indexes = (index.inner for index, _ in self.collections.values())
@@ -142,7 +163,7 @@ class Shelves:
             settings |= right
 
     def empty(self, name: str, most: int) -> bool:
-        if name not in self.collections:
+        if name not in self.collections or not self._is_ours(name):
             return False
         index = self.collections[name][0]
         with suppress(Torn, Transient):
@@ -153,6 +174,8 @@ class Shelves:
 
     def delete(self, name: str) -> None:
         if name in self.collections:
+            if not self._is_ours(name):
+                return
             self.collections[name][0].require_room()
         self.chaos.strike("before delete", "delete")
         self.collections.pop(name, None)
@@ -179,7 +202,7 @@ class Shelves:
         return self._names()
 
     def own_names(self, home: Home) -> dict[str, str]:
-        return self.names()
+        return {uuid: name for uuid, name in self.names().items() if self._is_ours(name)}
 
     def heal(self) -> None:
         """All collections take writes again."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ingestor.core.document_state import NEXT, Event, State, state_of
-from ingestor.core.entries import Feed, Receipt
+from ingestor.core.entries import Entry, Feed, Receipt
 from ingestor.model import SourceName
 from ingestor.state import reports
 from ingestor.state.journal import Journal, JournalReader, entries_of
@@ -124,7 +124,7 @@ class CrashingJournal(Journal):
         for receipt in refused:
             hold(READABLE, not self._could_be_unreadable(receipt) and receipt.failure.reason)
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
-        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.records]
+        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and _was_written(entry)]
         withdrawn = [entry for entry in entries if (entry.edition,) in seen]
         self._settle(receipts, renewal)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
@@ -191,3 +191,8 @@ class CrashingJournal(Journal):
         for files in self.places.values():
             for deleted in files.wanted.keys() - existing:
                 del files.wanted[deleted]
+
+
+def _was_written(entry: Entry) -> bool:
+    """Return whether readers may have records of a document: a slot of its first write has no text yet."""
+    return any(known.text_key for known in entry.records)
