@@ -3,8 +3,7 @@
 The journal knows which documents are due. A record (``InFlight``) is created when the engine begins a
 document, and is deleted when the document lands. A document lands when its work ends: it is settled, or due
 again. Other facts are computed from the records, except queues and totals, which each step needs. The
-engine's thread owns the records. Only the worker that prepares a document moves it between PREPARING and
-WAITING, and adds its sums to the total.
+engine's thread owns the records. Only the worker that prepares a document adds its sums to the total.
 
 The work on a document continues in pipeline/prepare.py.
 """
@@ -38,22 +37,17 @@ class Phase(Enum):
     """Phase of a document while the engine works on it."""
 
     IDLE = auto()  # not in flight: the journal has its state
-    BEGUN = auto()  # submitted: waits for a worker
-    PREPARING = auto()  # on a worker, or its outcome waits for the engine
-    WAITING = auto()  # for vectors, or for a process that parses: occupies no worker
+    PREPARING = auto()  # submitted to the workers, until the engine processes the outcome
     PREPARED = auto()  # waits to be written
     WRITING = auto()  # some of its slices are written
 
 
 MOVES: Mapping[Phase, Collection[Phase]] = {
-    Phase.IDLE: (Phase.BEGUN,),
-    Phase.BEGUN: (Phase.PREPARING, Phase.IDLE),  # idle: cancelled before a worker began
-    Phase.PREPARING: (Phase.WAITING, Phase.PREPARED, Phase.IDLE),  # idle: failed, cancelled or too slow
-    Phase.WAITING: (Phase.PREPARING,),
+    Phase.IDLE: (Phase.PREPARING,),
+    Phase.PREPARING: (Phase.PREPARED, Phase.IDLE),  # idle: failed, cancelled or too slow
     Phase.PREPARED: (Phase.WRITING, Phase.IDLE),
     Phase.WRITING: (Phase.PREPARED,),  # while the next slice is written, and after an error
 }
-BEING_PREPARED = Phase.BEGUN, Phase.PREPARING, Phase.WAITING
 
 
 @dataclass(slots=True)
@@ -130,14 +124,10 @@ class InFlight:
         assert to in MOVES[self.phase], f"a document cannot move from {self.phase} to {to}"
         self.phase = to
 
-    def move_at_work(self, to: Phase) -> None:
-        """Move the document to another phase; called by the worker that prepares it.
-
-        Raises Stopped if work on the document was cancelled.
-        """
+    def require_wanted(self) -> None:
+        """Raise Stopped if work on the document was cancelled. Called by the worker that prepares it."""
         if self.cancelled:
             raise Stopped
-        self.move(to)
 
 
 @dataclass(slots=True)
@@ -237,7 +227,7 @@ class Flight:
 
         Call this right before it is submitted: nothing may fail in between.
         """
-        document.move(Phase.BEGUN)
+        document.move(Phase.PREPARING)
         self._documents[document.entry.row] = document
 
     def put(self, document: InFlight, prepared: Prepared, now: float) -> None:

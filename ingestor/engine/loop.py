@@ -17,7 +17,7 @@ from ingestor.core.decisions import LARGE, NEVER, SMALL, Clock, Failure, Random
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.errors import Stopped, has_passed
 from ingestor.engine.edition_store import EditionStore
-from ingestor.engine.flight import BATCH, BEING_PREPARED, RAREST, Flight, InFlight
+from ingestor.engine.flight import BATCH, RAREST, Flight, InFlight, Phase
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.scanner import Scanner, Watch
@@ -216,7 +216,7 @@ class Engine:
         self._queried = self.journal.mark(), self.clock(), len(self._begun()) * 7 / 8
 
     def _begun(self) -> list[InFlight]:
-        return [each for each in self.flight.documents(*BEING_PREPARED) if not each.drifted]
+        return [each for each in self.flight.documents(Phase.PREPARING) if not each.drifted]
 
     def _choose(
         self, queue: Sequence[Queued], begun: Sequence[Entry], full: Sequence[Entry] = ()
@@ -232,7 +232,7 @@ class Engine:
 
         If a document changes all the time, the work on every other version is finished.
         """
-        at_work = [each for each in self.flight.documents(*BEING_PREPARED) if not each.cancelled]
+        at_work = [each for each in self.flight.documents(Phase.PREPARING) if not each.cancelled]
         if at_work and has_passed(self._cancelled_at, CANCEL_EVERY, now := self.clock()):
             self._cancelled_at = now
             wanted = still_wanted(self.journal, [each.entry.row for each in at_work])

@@ -24,7 +24,7 @@ from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.errors import LONGEST, Slow, delay, kind_of, shorten
 from ingestor.core.escape import line
 from ingestor.core.events import Event, event
-from ingestor.engine.flight import Flight, InFlight, Phase
+from ingestor.engine.flight import Flight, InFlight
 from ingestor.engine.health import CollectionHealth
 from ingestor.engine.scanner import Scanner
 from ingestor.engine.workers import Outcome
@@ -183,7 +183,6 @@ class DocumentFlow:
             recipe, attempts = document.quarantine_recipe, document.attempts
             refused = InFlight(entry, quarantine_recipe=recipe, attempts=attempts)
             self._flight.begin(refused)
-            refused.move(Phase.PREPARING)
             try:
                 self._fail(refused, error, "".join(traceback.format_exception(error)))
             except BaseException:  # no outcome follows, so the document would be in flight for ever

@@ -20,7 +20,7 @@ from threading import Condition, Event, Thread
 from time import monotonic
 
 from ingestor.core.errors import LONGEST
-from ingestor.engine.flight import InFlight, Phase
+from ingestor.engine.flight import InFlight
 from ingestor.ports import Stop, Transient
 
 BEGUN = 4  # documents begun for each worker, including those that wait for vectors or a server
@@ -197,15 +197,10 @@ class Pool:
         if (task := CURRENT.get()) is NO_TASK:
             yield
             return
-        document = task.tag if isinstance(task.tag, InFlight) else None
-        if document is not None:
-            document.move_at_work(Phase.WAITING)
-        try:
-            with self._queue.release_permit(task.lane):
-                yield
-        finally:
-            if document is not None:
-                document.move(Phase.PREPARING)
+        if isinstance(task.tag, InFlight):
+            task.tag.require_wanted()
+        with self._queue.release_permit(task.lane):
+            yield
 
     def is_background(self) -> bool:
         """Return whether the calling thread works for a collection that readers do not see yet."""
@@ -276,7 +271,7 @@ class Pool:
     def _run(self, tag: object, work: Callable[[], object]) -> None:
         try:
             if isinstance(tag, InFlight):
-                tag.move_at_work(Phase.PREPARING)
+                tag.require_wanted()
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what follows from an error
             self._inbox.put(Outcome(tag, error=as_exception(error), trace=traceback.format_exc()))

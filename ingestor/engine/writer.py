@@ -32,7 +32,7 @@ from ingestor.core.generations import Home, generation_of, judge
 from ingestor.core.listings import pages
 from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.edition_store import renew
-from ingestor.engine.flight import BEING_PREPARED, LINGER, BackgroundPace, Flight, InFlight, Phase, Queue
+from ingestor.engine.flight import LINGER, BackgroundPace, Flight, InFlight, Phase, Queue
 from ingestor.engine.health import TROUBLES, CollectionHealth
 from ingestor.engine.outcomes import DocumentFlow, action_of, count_records
 from ingestor.engine.scanner import Scanner
@@ -119,7 +119,7 @@ class Writer:
         """
         if has_passed(self._pace.written_at, self._pace.seconds, self._clock()):
             return False
-        at_work = self._flight.documents(*BEING_PREPARED)
+        at_work = self._flight.documents(Phase.PREPARING)
         first = (each.entry.edition not in self._flow.background for each in at_work)
         return bool(self._scanner.under_way()) or any(first)
 
@@ -130,7 +130,7 @@ class Writer:
         it. ``size``: see ``Queue.batches``.
         """
         queue, health = self._flight.queues[edition], self.health.of[edition]
-        at_work = self._flight.documents(*BEING_PREPARED)
+        at_work = self._flight.documents(Phase.PREPARING)
         alone = everything or all(each.entry.edition != edition for each in at_work)
         if not (queue.is_ripe(self._clock()) or (alone and queue.documents)):
             return False

@@ -11,7 +11,7 @@ from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Intent, Receipt
-from ingestor.engine.flight import InFlight, Phase
+from ingestor.engine.flight import InFlight
 from ingestor.engine.workers import Outcome
 from ingestor.engine.writer import valid
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
@@ -172,7 +172,6 @@ def test_document_failed_under_old_name_is_retried_under_new_one(tmp_path: Path,
     [entry] = of_source(world.journal, SourceName("files"))
     document = InFlight(entry)
     world.engine.flight.begin(document)
-    document.move_at_work(Phase.PREPARING)
     hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
     world.pool.outcomes.append(Outcome(document, error=BadDocument("not text")))
     world.engine.step(0)

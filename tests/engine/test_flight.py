@@ -9,7 +9,6 @@ import pytest
 from ingestor.core.entries import Intent, Receipt
 from ingestor.engine import flight
 from ingestor.engine.flight import (
-    BEING_PREPARED,
     LINGER,
     MOVES,
     BackgroundPace,
@@ -32,7 +31,7 @@ def test_table_of_moves_every_phase_is_reached_and_left() -> None:
     while new := reachable - reached:
         reached |= new
         reachable |= {to for phase in new for to in MOVES[phase]}
-    assert reached == set(Phase) == set(MOVES) == {Phase.IDLE, *BEING_PREPARED, *BEING_WRITTEN}
+    assert reached == set(Phase) == set(MOVES) == {Phase.IDLE, Phase.PREPARING, *BEING_WRITTEN}
     assert all(MOVES.values())
 
 
@@ -56,7 +55,6 @@ def test_sums_of_documents_that_wait_count_for_others_until_they_land(tmp_path: 
     )  # fmt: skip
     for document in (first, second, another, settled):
         documents.begin(document)
-        document.move_at_work(Phase.PREPARING)
     assert documents.sums_of_others(journal, first) is None
     assert documents.sums_of_others(journal, first, np.array([5])) == [0]
     assert documents.sums_of_others(journal, second, np.array([7])) == [5]
@@ -80,7 +78,6 @@ def queue_of(*records: int, renamed: bool = False) -> Queue:
         document, intent = InFlight(entry_of(row)), Intent(row, (), 99 if renamed else None)
         receipt = Receipt(row, "1", "recipe", "facts", "digest", "text")
         documents.begin(document)
-        document.move_at_work(Phase.PREPARING)
         documents.put(document, Prepared(document.entry, intent, receipt, deletes=drops), 1000.0)
     return documents.queues[DOCS]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine.flight import InFlight, Phase
+from ingestor.engine.flight import InFlight
 from ingestor.engine.loop import Engine
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.model import Blob, Item, RecordId
@@ -231,7 +231,6 @@ def test_refused_rename_lands_while_former_name_is_in_flight(
         assert adopter.prepared is not None
         former.append(InFlight(replace(adopter.entry, row=adopter.prepared.receipt.row)))
         flight.begin(former[-1])
-        former[-1].move_at_work(Phase.PREPARING)
         refuse(self, metadata)
 
     with monkeypatch.context() as refusing:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingestor.engine import flight, writer
-from ingestor.engine.flight import BEING_PREPARED
+from ingestor.engine.flight import Phase
 from ingestor.engine.workers import BEGUN, Pool
 from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.state.sources import LastListing, SourceRows
@@ -93,7 +93,7 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         sys.setprofile(count)
         world.engine.step(0)
         sys.setprofile(None)
-    found = [len(world.engine.flight.documents(*phases)) for phases in (BEING_WRITTEN, BEING_PREPARED)]
+    found = [len(world.engine.flight.documents(*phases)) for phases in (BEING_WRITTEN, [Phase.PREPARING])]
     assert found == [documents + 2, 1]
     world.end()
     return calls
@@ -176,7 +176,7 @@ def test_documents_are_prepared_during_a_write(
 
     def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
         """Return only when all are prepared that were begun before the request."""
-        begun = len(world.engine.flight.documents(*BEING_PREPARED))
+        begun = len(world.engine.flight.documents(Phase.PREPARING))
         wait(lambda: pool._inbox.qsize() >= begun)
         meanwhile.append(begun)
         upsert(self, records)

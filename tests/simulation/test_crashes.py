@@ -17,7 +17,7 @@ from ingestor.core.fingerprint import fingerprint
 from ingestor.core.listings import Observe, reconcile
 from ingestor.engine import edition_store, flight, scanner, writer
 from ingestor.engine.edition_store import EditionIndex
-from ingestor.engine.flight import InFlight, Phase
+from ingestor.engine.flight import InFlight
 from ingestor.engine.loop import Engine
 from ingestor.engine.outcomes import DocumentFlow
 from ingestor.engine.writer import Writer
@@ -142,7 +142,6 @@ def _refuse_whatever_is_listed(self, document, error):
     if entry is not None:
         refused = InFlight(entry, quarantine_recipe=document.quarantine_recipe)
         self._flight.begin(refused)
-        refused.move(Phase.PREPARING)
         self._fail(refused, error, "")
 
 

@@ -46,7 +46,7 @@ from tests.simulation.ports.collections import Shelves
 from tests.simulation.ports.files import MAX_LOSS, SMALL, Files
 from tests.simulation.ports.journal import CrashingJournal
 from tests.simulation.ports.plugins import Forgetful, Remembered
-from tests.simulation.ports.workers import BEING_WRITTEN, AtOnce, Stepwise
+from tests.simulation.ports.workers import BEING_WRITTEN, AtOnce, Inline, Stepwise
 from tests.simulation.restores import Backups
 
 FILES, MORE, ELSE = SourceName("files"), SourceName("more"), SourceName("else")
@@ -382,8 +382,11 @@ class World:
 
     def _held_back(self) -> list[InFlight]:
         """Return documents whose work has ended, and that are not handed to the writer."""
-        coming = [outcome.tag for outcome in (*self.pool.outcomes, *self.withheld, *self.engine._inbox)]
-        return [each for each in self.engine.flight.documents(Phase.PREPARING) if each not in coming]
+        if not isinstance(pool := self.engine.pool, Inline):
+            return []
+        coming = [outcome.tag for outcome in (*pool.outcomes, *self.withheld, *self.engine._inbox)]
+        at_work = self.engine.flight.documents(Phase.PREPARING)
+        return [each for each in at_work if each in pool.worked and each not in coming]
 
     def _check_begun(self, stepped: bool) -> None:
         """A document waits for few others, and for none of an edition whose collection takes no writes."""

@@ -25,11 +25,16 @@ class Inline:
 
     def __init__(self, chaos: Chaos | None = None) -> None:
         self.chaos, self.outcomes = chaos or Chaos(Random(0)), list[Outcome]()
+        self.worked = set[object]()  # tags of the work that was done
 
     def submit(self, tag: object, work: Work, *, scan: bool = False, lane: Lane = ANY) -> None:
         self.chaos.take_turn()
-        self.outcomes.append(done(tag, work))
+        self._work(tag, work)
         self.chaos.die()
+
+    def _work(self, tag: object, work: Work) -> None:
+        self.outcomes.append(done(tag, work))
+        self.worked.add(tag)
 
     def post(self, tag: object) -> None:
         self.outcomes.append(Outcome(tag))
@@ -77,7 +82,7 @@ class AtOnce(Inline):
 def done(tag: object, work: Work) -> Outcome:
     try:
         if isinstance(tag, InFlight):
-            tag.move_at_work(Phase.PREPARING)
+            tag.require_wanted()
         return Outcome(tag, work())
     except Exception as error:  # noqa: BLE001 - as the real pool does
         return Outcome(tag, error=error)
@@ -195,6 +200,6 @@ class Paced(AtOnce):
             self._done = task = self._turns.get(self._done)
             assert task is not None
             self.chaos.take_turn()
-            self.outcomes.append(done(task.tag, task.work))
+            self._work(task.tag, task.work)
             self.chaos.die()
         return super().next(timeout)
