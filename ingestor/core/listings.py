@@ -265,7 +265,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """Action: store the identity of the file system at the source's root, at the first listing.
+    """Action: store the identity of the file system at the source's root, if it is a new one.
 
     This precedes the documents. So if the process ends in between, a later loss of the root is still noticed.
     """
@@ -345,7 +345,7 @@ def reconcile(
     last: list[Action] = [ListAgain(listing.scope.under)] if listing.more else []
     if listing.scope.whole and not listing.more:
         last = [Conclude(listing.known[0] - len(first.vanished) + added)]
-    identify = [Identify(listing.identity)] if now.identity is None else []
+    identify = [Identify(listing.identity)] if now.identity != listing.identity else []
     return *identify, *observations(listing), *last
 
 

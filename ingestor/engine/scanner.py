@@ -319,7 +319,7 @@ class Scanner:
     def _conclude(self, watch: Watch, result: Listing, documents: int) -> None:
         """Record that a complete listing is in the journal, and set the time of the next one."""
         source, now, trouble = watch.source, self.clock(), result.trouble
-        self.source_rows.note_listing(source.name, now, result.identity, documents, trouble)
+        self.source_rows.note_listing(source.name, now, documents, trouble)
         for each in watch.editions:
             if not each.only_loses:
                 self._on_listed(each.edition)

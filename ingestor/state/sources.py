@@ -52,9 +52,7 @@ class SourceRows:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def note_listing(
-        self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
-    ) -> None:
+    def note_listing(self, source: SourceName, at: float, documents: int, trouble: str | None = None) -> None:
         """Store that a complete listing was applied to the journal. A hold of the source ends.
 
         ``at``: POSIX seconds. ``documents``: how many documents the source has now. The largest such number
@@ -62,13 +60,13 @@ class SourceRows:
         ``trouble``: why some items could not be listed, or None.
         """
         counts = "accepted OR excluded.documents >= coalesce(documents, 0)"
-        query = f"""INSERT INTO sources (name, last_scan, identity, documents, most_at, trouble)
-                    VALUES (?1, ?2, ?3, ?4, ?2, ?5)
-                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+        query = f"""INSERT INTO sources (name, last_scan, documents, most_at, trouble)
+                    VALUES (?1, ?2, ?3, ?2, ?4)
+                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan,
                         documents = iif({counts}, excluded.documents, documents),
                         most_at = iif({counts}, excluded.most_at, most_at), trouble = excluded.trouble,
                         held = NULL, loss = 0, accepted = 0"""
-        self._journal.write(query, (source, at, identity, documents, trouble))
+        self._journal.write(query, (source, at, documents, trouble))
 
     def rest(self, sources: Sequence[SourceName], now: float) -> None:
         """Replace the largest number of documents of each source by the present number, if it is older than
@@ -85,7 +83,7 @@ class SourceRows:
         self._journal.write(query, (now, *values))
 
     def identify(self, source: SourceName, identity: str) -> None:
-        """Store the identity of the file system at a source's root, at the first listing."""
+        """Store the identity of the file system at a source's root."""
         self._put(source, identity=identity)
 
     def note_trouble(self, source: SourceName, trouble: str) -> None:

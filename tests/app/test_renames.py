@@ -97,7 +97,8 @@ def observe(journal: Journal, name: SourceName, *keys: str) -> None:
 def test_renamed_source_keeps_all_rows_of_journal(journal: Journal, cache: VectorCache) -> None:
     observe(journal, A, "1", "2")
     ids = {entry.key: entry.document_id for entry in of_source(journal, A)}
-    SourceRows(journal).note_listing(A, 7.0, "disk", 2)
+    SourceRows(journal).identify(A, "disk")
+    SourceRows(journal).note_listing(A, 7.0, 2)
     SourceRows(journal).hold(A, "too many", loss=True)
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, choices("a", "other"))

@@ -152,7 +152,7 @@ HELD = ("emptied", 1.0), ("unreadable", 1.0), ("well", 0.0)
 def test_metrics_show_each_source_that_waits_for_a_person(daemon: Daemon, client: httpx.Client) -> None:
     rows = SourceRows(daemon.journal)
     for name in ("emptied", "unreadable", "well"):
-        rows.note_listing(SourceName(name), at=1.0, identity="disk", documents=3)
+        rows.note_listing(SourceName(name), at=1.0, documents=3)
     rows.hold(SourceName("emptied"), "3 of 3 documents vanished", loss=True)
     daemon.journal.write("INSERT INTO withdrawals (source, kept) VALUES ('unreadable', 'unreadable now')")
     metrics = client.get("/metrics").text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.core.listings import Action, KeySet, ListingComparison, Observe, reconcile
+from ingestor.core.listings import Action, Identify, KeySet, ListingComparison, Observe, reconcile
 from ingestor.engine import scanner
 from ingestor.engine.scanner import Scanner
 from ingestor.model import Item
@@ -24,7 +24,8 @@ from tests.simulation.directed import begin, end, run, run_listing
 from tests.simulation.histories import PAGES, SHORT_WAITS, History, Variants, detect, within
 from tests.simulation.laws import EXACT, MOVED, REST, THERE
 from tests.simulation.ports.workers import Steps
-from tests.simulation.world import FILES, World
+from tests.simulation.world import DOCS, FILES, World
+from tests.state.journals import of_collection
 
 _ADD, _IDENTITY, _SCANNED = ListingComparison.add, listing._identity, Scanner.take_listing
 _FIRST: dict[object, str] = {}
@@ -53,6 +54,13 @@ def _first_part_alone(*given: Any) -> tuple[Action, ...]:
     return tuple(each for each in reconcile(*given) if not isinstance(each, Observe) or not each.part)
 
 
+def _identified_once(found: Any, before: Any, now: Any, *others: Any) -> tuple[Action, ...]:
+    first, *actions = reconcile(found, before, now, *others)
+    if isinstance(first, Identify) and now.identity is not None:
+        return (*actions, first)
+    return (first, *actions)
+
+
 @within(PAGES)
 def rename_a_folder(folder: Path) -> None:
     """So large that taking over its listing takes minutes, and preparing its documents more."""
@@ -79,6 +87,25 @@ def mount_nothing_meanwhile(folder: Path) -> None:
     world.settle()
     _at_pause(world, 1, lambda: world.files.see(hidden=None, disk="empty"))
     run_listing(world, 40)
+    end(world)
+
+
+@within(PAGES)
+def mount_after_an_empty_listing(folder: Path) -> None:
+    """The process ends when a part of the first documents is in the journal. Then another disk has others."""
+    world = World(folder, 1)
+    world.files.see(hidden=None, disk="other")
+    run(world, 10)
+    for number in range(6):
+        world.files.write(f"{number}.txt", f"alpha {number}")
+    world.files.see(hidden=None, disk="own")
+    world.engine.scanner.request_listing()
+    while not of_collection(world.journal, DOCS):
+        run(world, 1)
+    world.end()
+    world.files.see(hidden=None, disk="other")
+    world.start()
+    run(world, 20)
     end(world)
 
 
@@ -146,6 +173,9 @@ def wait_for_an_heir(folder: Path) -> None:
 BROKEN: Variants = {
     "what is mounted is looked at before the listing alone": (
         listing, "_identity", _looked_at_once, {THERE}, mount_nothing_meanwhile,
+    ),
+    "the first identity alone is stored before documents": (
+        scanner, "reconcile", _identified_once, {THERE}, mount_after_an_empty_listing,
     ),
     "what is not on the last page is gone": (
         ListingComparison, "add", _only_the_last_page, {THERE}, rename_a_folder,

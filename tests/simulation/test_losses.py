@@ -18,10 +18,10 @@ from tests.simulation.world import FILES
 _LOSSES, _REST, _SCANNED = Listing.losses, Engine._rest, SourceRows.note_listing
 
 
-def _measured_by_the_last_listing(self, source, at, identity, documents, trouble=None):  # type: ignore[no-untyped-def]
+def _measured_by_the_last_listing(self, source, at, documents, trouble=None):  # type: ignore[no-untyped-def]
     with self._journal.transaction() as db:
         db.execute("UPDATE sources SET documents = 0 WHERE name = ?", (source,))
-    _SCANNED(self, source, at, identity, documents, trouble)
+    _SCANNED(self, source, at, documents, trouble)
 
 
 def spoil_most(folder: Path) -> None:

@@ -30,18 +30,18 @@ def test_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert rows.of(S).held == "too many"
     assert rows.accept(S)
     assert rows.of(S).accepted
-    rows.note_listing(S, 7.0, "disk", 3)
-    assert rows.of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
+    rows.note_listing(S, 7.0, 3)
+    assert rows.of(S) == SourceRow(7.0, held=None, accepted=False, documents=3)
 
 
 def test_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
     rows = SourceRows(journal)
-    rows.note_listing(S, 7.0, "disk", 3, "a/b can't be read")
-    assert rows.of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
-    rows.note_listing(S, 8.0, "disk", 2)
+    rows.note_listing(S, 7.0, 3, "a/b can't be read")
+    assert rows.of(S) == SourceRow(7.0, trouble="a/b can't be read", documents=3)
+    rows.note_listing(S, 8.0, 2)
     assert rows.of(S).trouble is None
     rows.note_trouble(S, "no answer")
-    assert rows.of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=3)
+    assert rows.of(S) == SourceRow(8.0, trouble="no answer", documents=3)
 
 
 def test_versions_below_keys_are_returned(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
