@@ -364,7 +364,7 @@ class Loop:
             in_flight=dict(Counter(str(entry.source) for entry in entries)),
             waiting=self._unsettled[0],
             bytes_waiting=self._unsettled[1],
-            bytes_in_flight=sum(entry.item.size or 0 for entry in entries if entry.item is not None),
+            bytes_in_flight=sum(entry.size for entry in entries),
             tally=dict(engine.writer.counts.tally()),
             texts=embedded.texts,
             texts_left=embedded.waiting,
@@ -416,7 +416,7 @@ class Loop:
             running.collections.connection.tick()
             if running.collections.connection.restarts != self._restarts:  # it may have lost writes
                 self._restarts = running.collections.connection.restarts
-                engine.check_collections()
+                engine.check_editions()
             at_work = lexical.due() or running.swaps.emptying
             engine.step(0.0 if at_work else max(0.0, min(TICK, engine.wake_at() - self.now())))
             lexical.work()

@@ -63,6 +63,11 @@ class Entry:
         return Feed(self.source, self.edition)
 
     @property
+    def size(self) -> int:
+        """Return the listed bytes of the document; 0 if unknown."""
+        return 0 if self.item is None else self.item.size or 0
+
+    @property
     def state(self) -> State:
         wanted = None if self.item is None else self.item.version, self.wanted_recipe
         done = self.done_version, self.done_recipe

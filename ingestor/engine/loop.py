@@ -27,7 +27,7 @@ from ingestor.model import SourceName
 from ingestor.pipeline.limits import StageTimes
 from ingestor.pipeline.listing import Source, store_feeds
 from ingestor.pipeline.prepare import Job, Preparing
-from ingestor.state.backlog import Backlog, Queued, as_queued, predecessor, still_wanted
+from ingestor.state.backlog import Backlog, Queued, predecessor, still_wanted
 from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows
 
@@ -35,6 +35,7 @@ AHEAD = BATCH  # small documents, of one record each often, begun before a worke
 CANCEL_EVERY = 1.0  # seconds; a pause, an edit and a removal are noticed no later
 QUEUE_READ = 1000  # due documents among which those to begin are chosen
 ONE_SOURCE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
+Documents = Sequence[Queued | Entry]  # due, or begun
 RESTLESS = "the document changes again and again while it is read"
 
 
@@ -105,10 +106,10 @@ class Engine:
         editions = {feed.edition for feed in self.sources}
         self.flow.configure(self.sources, {*filter(self.parts.store.is_building, editions)})
         self.health.configure(self.sources)
-        self.check_collections()
+        self.check_editions()
 
-    def check_collections(self) -> None:
-        """Have every collection examined in the next step.
+    def check_editions(self) -> None:
+        """Have every edition examined in the next step.
 
         Call this when Chroma was restarted or the config changed.
         """
@@ -218,14 +219,11 @@ class Engine:
     def _begun(self) -> list[InFlight]:
         return [each for each in self.flight.documents(Phase.PREPARING) if not each.drifted]
 
-    def _choose(
-        self, queue: Sequence[Queued], begun: Sequence[Entry], full: Sequence[Entry] = ()
-    ) -> list[int]:
+    def _choose(self, queue: Documents, begun: Sequence[Entry], full: Sequence[Entry] = ()) -> list[int]:
         """Choose which due documents to begin, and return their rows. For the parameters see ``choose``."""
         parts = self.parts
         most = {"small": parts.ahead, "large": max(1, parts.workers // 2), "": BEGUN * parts.workers}
-        moving = [*map(as_queued, begun)], [*map(as_queued, full)]
-        return choose(queue, *moving, most, self._one_source, parts.in_flight_bytes)
+        return choose(queue, begun, full, most, self._one_source, parts.in_flight_bytes)
 
     def _cancel(self) -> None:
         """Cancel work on documents that were removed or changed, or whose source was paused.
@@ -301,7 +299,7 @@ class Engine:
             # losses of each batch would be too few to ask about
             if not (drifted or drifting):
                 self._rest(ready)
-            chosen = self._choose([*map(as_queued, drifted)], [each.entry for each in in_flight])
+            chosen = self._choose(drifted, [each.entry for each in in_flight])
             for entry in [entry for entry in drifted if entry.row in chosen]:
                 self._start(entry, drifted=True)
         elif gone and self.is_resting():  # the next step may begin with another listing
@@ -348,9 +346,6 @@ class Engine:
         return drifted[:limit]
 
 
-Documents = Sequence[Queued]
-
-
 def choose(
     queue: Documents, begun: Documents, full: Documents, most: Mapping[str, int], share: float, space: int
 ) -> list[int]:
@@ -379,9 +374,9 @@ def choose(
     return chosen
 
 
-def _kind(queued: Queued, most: Mapping[str, int]) -> str:
+def _kind(document: Queued | Entry, most: Mapping[str, int]) -> str:
     """Return the kind of a due document, for the limits of ``choose``: "small", "large", or "" for others."""
     # documents of unknown size, and those that failed before, may take long: they are not begun ahead
-    if most["small"] and 0 < queued.size <= SMALL and not queued.attempts:
+    if most["small"] and 0 < document.size <= SMALL and not document.attempts:
         return "small"
-    return "large" if queued.size > LARGE else ""
+    return "large" if document.size > LARGE else ""

@@ -339,10 +339,9 @@ def _require_few(chunks: int, entry: Entry, tools: Tools) -> None:
 
     A small file that expands to many chunks is hostile.
     """
-    size = entry.item.size if entry.item is not None else None
-    if size and chunks > max(_FEW, size):
+    if entry.size and chunks > max(_FEW, entry.size):
         raise BadDocument(
-            f"results in at least {quantity(chunks, 'chunk')} for only {size:,} bytes; exclude it"
+            f"results in at least {quantity(chunks, 'chunk')} for only {entry.size:,} bytes; exclude it"
         )
     if chunks > tools.max_records:
         raise BadDocument(

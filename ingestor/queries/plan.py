@@ -323,7 +323,7 @@ class Rehearsal:
         for number, place in enumerate(places):
             [entry] = self.journal.of_rows([rows[place][0]])
             self.note(f"{source.name}: {number:,} of {len(places):,} read")
-            size += (entry.item.size or 0) if entry.item is not None else 0
+            size += entry.size
             statistic = source.tools.statistic
             document = InFlight(entry, statistic=statistic)
             others = None if statistic is None else Flight().sums_of_others(self.journal, document)

@@ -68,10 +68,6 @@ class Queued(NamedTuple):
     attempts: int
 
 
-def as_queued(entry: Entry) -> Queued:
-    return Queued(entry.row, entry.source, (entry.item.size if entry.item else 0) or 0, entry.attempts)
-
-
 class Backlog:
     """Finds the next work of the engine. Each method makes a few queries, and raises sqlite3.Error."""
 

@@ -218,8 +218,8 @@ class Journal:
     def settle(self, receipts: Sequence[Receipt], renewal: Renewal | None = None) -> None:
         """Store the applied state of documents. Call this after the index was written.
 
-        Each must be prepared by the recipe of the present config. ``renewal``: the generation that the
-        collection has now.
+        All documents must be prepared by the recipes of the present config. ``renewal``: the generation that
+        the collection has now.
         """
         with self.transaction() as db:
             tables.write_renewal(db, renewal)

@@ -34,7 +34,7 @@ from tests.waiting import wait
 class Engine:
     checks: int = 0
 
-    def check_collections(self) -> None:
+    def check_editions(self) -> None:
         self.checks += 1
 
     def step(self, timeout: float) -> None: ...

@@ -116,7 +116,7 @@ def change_the_model_of_none(folder: Path) -> None:
     """The model changes while the collection is empty; then documents come."""
     world = World(folder, 1)
     world.settle()
-    world.engine.check_collections()
+    world.engine.check_editions()
     world.settle()
     world.configure(embedder=EMBEDDERS[1])
     world.files.write("0.txt", LINES[0])
