@@ -156,7 +156,7 @@ class DocumentFlow:
         entry, attempts = document.entry, document.attempts
         attempts.cancelled = False
         if isinstance(outcome.error, Slow) or self._has_new_source(entry):
-            self._flight.land(document)
+            self._flight.land(document)  # due again: with more time, or under the new name
         elif isinstance(outcome.value, Prepared):
             attempts.forget_failures()
             if outcome.value.empties and not self._may_withdraw(document, EMPTIED):
