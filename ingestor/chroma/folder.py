@@ -5,10 +5,11 @@ vectors. Our lock excludes a second ingestor. Other processes that have the data
 are found through /proc, if the system has it.
 """
 
+import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from uuid import UUID
@@ -61,7 +62,7 @@ def claim(path: Path) -> Lock:
     try:
         _refuse_others(path / DATABASE)
         _require_sound(path / DATABASE)
-        sweep(path)
+        sweep(orphans(path))
     except BaseException:
         lock.release()
         raise
@@ -117,21 +118,28 @@ def require_room(path: Path, room: int = ROOM) -> None:
         )
 
 
-def sweep(path: Path) -> list[Path]:
-    """Delete folders of segments that Chroma no longer knows. Return these folders.
+def orphans(path: Path) -> list[Path]:
+    """Return the folders of segments that Chroma no longer knows, sorted.
 
-    Chroma leaves them behind when it deletes a collection. The caller must hold the lock, and no Chroma may
-    run in the folder.
+    Chroma leaves them behind when it deletes a collection. Raises NeedsHuman if the database cannot be read.
     """
     folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
     if not folders or not (path / DATABASE).is_file():
         return []
-    with _open_database(path / DATABASE) as connection:
+    with _open_database(path / DATABASE) as connection:  # read later than the folders: the rows come first
         known = {row[0] for row in connection.execute("SELECT id FROM segments")}
-    orphans = sorted(folder for folder in folders if folder.name not in known)
-    for folder in orphans:
+    return sorted(folder for folder in folders if folder.name not in known)
+
+
+def sweep(folders: Iterable[Path]) -> None:
+    """Delete folders of segments, from ``orphans``.
+
+    The files are emptied first, because a running Chroma 1.5.9 keeps them open. It does not map them.
+    """
+    for folder in folders:
+        for file in folder.iterdir():
+            os.truncate(file, 0)
         shutil.rmtree(folder)
-    return orphans
 
 
 def _refuse_others(database: Path) -> None:

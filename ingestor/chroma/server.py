@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ingestor.chroma import processes
 from ingestor.chroma.client import Client, Full, Unanswered
-from ingestor.chroma.folder import DATABASE, REMEDY, ROOM, claim, is_damage
+from ingestor.chroma.folder import DATABASE, REMEDY, ROOM, claim, is_damage, orphans, sweep
 from ingestor.chroma.supervision import Observation, Supervision
 from ingestor.config.servers import local_address
 from ingestor.confinement.python_child import processor_seconds, python_child
@@ -52,6 +52,7 @@ SMALL_TIMEOUT = 15.0  # seconds to answer a small request, after another request
 UNUSABLE = (Transient, Gone, Torn, NeedsHuman)  # answers of Chroma about a collection that it cannot use
 _SMALL_FILE = 2**28  # bytes; smaller sound files count as this large for the limit of file sizes
 _GROWTH = 4  # how many times as large as the largest sound file a file of Chroma may become
+_SWEEP_EVERY = 3600.0  # seconds; what Chroma still does with a deleted collection takes less
 _LOG_SIZE = 10_000_000  # bytes, beyond which the log is truncated
 
 
@@ -80,6 +81,7 @@ class ChromaServer:
         self.level = ""  # how the port is guarded, in words; "" before the first start
         self.supervision = Supervision()
         self._observed, self._complaint = time.monotonic(), ""
+        self._swept, self._orphans = time.monotonic(), set[Path]()
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: socket.socket | None = None  # the child ends when this socket closes
@@ -113,6 +115,7 @@ class ChromaServer:
         """
         self._truncate_log()
         self._limit_file_sizes()
+        self._sweep()
         for number, client in map(json.loads, self._heard(0.0).splitlines() if self._pipe else ()):
             log.warning(
                 "Chroma's port %d refused %s with a wrong token, the last from %s; restrict access to it",
@@ -147,6 +150,18 @@ class ChromaServer:
         with suppress(FileNotFoundError):
             if self.log_path.lstat().st_size > _LOG_SIZE:
                 os.truncate(self.log_path, 0)
+
+    def _sweep(self) -> None:
+        """Delete folders that deleted collections left behind, if they were there an hour ago, too.
+
+        A daemon that rebuilds collections would otherwise fill the disk.
+        """
+        if time.monotonic() - self._swept >= _SWEEP_EVERY:
+            self._swept = time.monotonic()
+            with suppress(NeedsHuman, OSError):  # the next attempt follows
+                now = set(orphans(self.path))
+                sweep(now & self._orphans)
+                self._orphans = now
 
     def _limit_file_sizes(self) -> None:
         """Limit the size of each file that Chroma writes, in proportion to its largest sound file.

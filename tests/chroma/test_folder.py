@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from ingestor.chroma import folder, processes
-from ingestor.chroma.folder import DATABASE, claim, sweep
+from ingestor.chroma.folder import DATABASE, claim, orphans, sweep
 from ingestor.ports import NeedsHuman
 from ingestor.state.files import Locked, is_held
 
@@ -77,13 +77,17 @@ def test_sweeping_spares_what_it_does_not_know(tmp_path: Path) -> None:
     folders = [tmp_path / str(uuid4()), tmp_path / "mine", tmp_path / str(uuid4()).upper()]
     for each in folders:
         each.mkdir()
-    assert sweep(tmp_path) == []  # no database: nothing is known
+    assert orphans(tmp_path) == []  # no database: nothing is known
     database = sqlite3.connect(tmp_path / "chroma.sqlite3")
     database.execute("CREATE TABLE segments (id TEXT)")
     database.commit()
-    assert sweep(tmp_path) == folders[:1]
+    assert orphans(tmp_path) == folders[:1]
+    (folders[0] / "header.bin").write_bytes(b"vectors")
+    with (folders[0] / "header.bin").open("rb") as opened:
+        sweep(orphans(tmp_path))
+        assert opened.read() == b""
     database.close()
-    assert all(each.exists() for each in folders[1:])
+    assert [each.exists() for each in folders] == [False, True, True]
 
 
 def test_broken_database_is_reported_and_not_cleaned(tmp_path: Path) -> None:

@@ -216,7 +216,8 @@ def test_folder_that_cannot_be_created_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_segments_of_deleted_collections_are_swept(tmp_path):
+@pytest.mark.parametrize("stopped", [False, True])
+def test_segments_of_deleted_collections_are_swept(tmp_path, monkeypatch, stopped):
     running, vectors = server(tmp_path), {}
     with running, client_of(running) as client:
         for name in ("kept", "deleted"):
@@ -225,12 +226,28 @@ def test_segments_of_deleted_collections_are_swept(tmp_path):
             vectors[name] = index.query(many(1)[0].vector[np.newaxis], 1)
         folders = _segments(tmp_path / "db")
         catalog(client).delete("deleted")
-    assert len(folders) == 2
-    assert _segments(tmp_path / "db") == folders  # as Chroma leaves it
-    with running, client_of(running) as client:
+        assert len(folders) == 2
+        assert _segments(tmp_path / "db") == folders  # as Chroma leaves it
+        if stopped:
+            running.stop()
+            running.start()
+        else:
+            monkeypatch.setattr(chroma_server, "_SWEEP_EVERY", 0.0)
+            assert running.poll() is None
+            assert _segments(tmp_path / "db") == folders  # Chroma may still use what was just deleted
+            assert running.poll() is None
+            assert _size_of_deleted_files(running.pid) < 100_000  # its disk space is free, too
         assert len(_segments(tmp_path / "db")) == 1
-        assert opened(client, "kept").query(many(1)[0].vector[np.newaxis], 1) == vectors["kept"]
-        assert opened(client, "kept").count() == 1200
+        kept = opened(client, "kept")
+        assert kept.query(many(1)[0].vector[np.newaxis], 1) == vectors["kept"]
+        opened(client, "new").upsert(many(1200))
+        kept.upsert(many(1100))
+        assert (kept.count(), opened(client, "new").count()) == (1200, 1200)
+
+
+def _size_of_deleted_files(pid):
+    files = [file for file in Path(f"/proc/{pid}/fd").iterdir() if str(file.readlink()).endswith("(deleted)")]
+    return sum(file.stat().st_size for file in files)
 
 
 def _segments(path):
