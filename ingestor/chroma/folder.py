@@ -137,7 +137,7 @@ def sweep(folders: Iterable[Path]) -> None:
     The files are emptied first, because a running Chroma 1.5.9 keeps them open. It does not map them.
     """
     for folder in folders:
-        for file in folder.iterdir():
+        for file in filter(Path.is_file, folder.iterdir()):
             os.truncate(file, 0)
         shutil.rmtree(folder)
 
