@@ -98,6 +98,13 @@ MAY_THREAD = {
     "ingestor.connectors.folder.watchdog": "watchdog calls back on its own threads",
 }
 
+STARTS = {"Popen", "call", "check_call", "check_output", "fork", "posix_spawn", "system", "execv", "execvp"}
+MAY_START = {
+    "ingestor.confinement.python_child": "Chroma, which ends by itself; others are a BoundChild",
+    "ingestor.chroma.child": "a fork that tries whether a namespace is allowed",
+    "ingestor.cli.trial": "a shell that removes files after this process",
+}
+
 # Costly or far-reaching packages, and the only places that may import them.
 CONFINED = {
     "chromadb": ("ingestor.chroma",),
@@ -224,6 +231,19 @@ def threaded(trees: Trees) -> Iterator[str]:
                 yield f"{name} imports {module}"
 
 
+def orphaning(trees: Trees) -> Iterator[str]:
+    """Processes end with the one that started them: see confinement/bound_child.py."""
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and name not in MAY_START:
+                words = ast.unparse(node.func).split(".")
+                if (words[-1] in STARTS and words[0] in ("os", "subprocess", "Popen")) or words == [
+                    "subprocess",
+                    "run",
+                ]:
+                    yield f"{name} starts a process (line {node.lineno})"
+
+
 def strayed(trees: Trees) -> Iterator[str]:
     for name, tree in trees.items():
         for module in sorted(_imported(tree, trees)):
@@ -278,6 +298,7 @@ def _plugins() -> set[str]:
 LAWS = {
     "impure": impure,
     "threaded": threaded,
+    "orphaning": orphaning,
     "strayed": strayed,
     "secondhand": secondhand,
     "side_doors": lambda trees: side_doors(trees, _plugins()),
@@ -316,6 +337,8 @@ BREACHES = [
     ("impure", {"ingestor.new": '"""Says that it is so. Pure."""\nimport socket'}),
     ("impure", {"ingestor.ports": "import queue"}),
     ("threaded", {"ingestor.engine.loop": "from threading import Lock"}),
+    ("orphaning", {"ingestor.sandbox.process": "subprocess.run(['true'])"}),
+    ("orphaning", {"ingestor.page.changes": "child = Popen(['true'])"}),
     ("threaded", {"ingestor.connectors.folder.connector": "import concurrent.futures"}),
     ("strayed", {"ingestor.engine.loop": "import chromadb"}),
     ("strayed", {"ingestor.embedders_of_mine": "def load():\n    import torch"}),
