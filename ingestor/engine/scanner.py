@@ -327,14 +327,21 @@ class Scanner:
         self._log(watch, trouble, "source_failed")
 
     def _fail(self, watch: Watch, error: Exception, trace: str) -> None:
-        """Log why a listing failed, and set the time of its retry. A source is held if a person must help."""
-        reason, trace = describe(error), "" if isinstance(error, Transient) else trace
+        """Log why a listing failed, and set the time of its retry.
+
+        A source is held if a person must help. A held source stays held, for the new reason, except after a
+        loss of documents, which a person must still accept.
+        """
+        name, row, reason = watch.source.name, self.source_rows.of(watch.source.name), describe(error)
         if isinstance(error, NeedsHuman):
             self._log(watch, reason, "source_held")
-            self.source_rows.hold(watch.source.name, reason)
         else:
-            self._log(watch, reason, "source_failed", trace)
-            self.source_rows.note_trouble(watch.source.name, reason)
+            self._log(watch, reason, "source_failed", "" if isinstance(error, Transient) else trace)
+        if isinstance(error, NeedsHuman) or (row.held is not None and not row.loss):
+            self.source_rows.hold(name, reason)
+            self.source_rows.note_trouble(name, None)
+        else:
+            self.source_rows.note_trouble(name, reason)
         self._retry_later(watch)
         watch.move(WatchPhase.FAILED)
 

@@ -86,8 +86,8 @@ class SourceRows:
         """Store the identity of the file system at a source's root."""
         self._put(source, identity=identity)
 
-    def note_trouble(self, source: SourceName, trouble: str) -> None:
-        """Store why a source could not be listed."""
+    def note_trouble(self, source: SourceName, trouble: str | None) -> None:
+        """Store why a source could not be listed; None if the reason of its hold says that."""
         self._put(source, trouble=trouble)
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False, root: str | None = None) -> None:

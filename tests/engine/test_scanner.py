@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,6 +16,7 @@ from ingestor.core.errors import Stopped
 from ingestor.engine.workers import Outcome
 from ingestor.model import Blob, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
+from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.journal import Journal
 from tests.engine.worlds import DOCS, TREE, Listed, scanner_of
 from tests.simulation.ports.workers import Inline
@@ -188,6 +190,28 @@ def test_problem_of_source_set_as_before_is_logged_once(
     watched.tree.keys = keys
     assert watched.list_again("") is None
     assert [vars(one)["event"] for one in caplog.records] == ["source_held", "source_listed"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "held", "trouble"),
+    [
+        ([NeedsHuman("no folder"), Transient("no answer")], "no answer", None),
+        ([Transient("no answer"), NeedsHuman("no folder")], "no folder", None),
+        ([Transient("no answer"), Transient("busy")], None, "busy"),
+    ],
+)
+def test_listing_that_fails_again_has_only_its_last_reason(
+    listed: Listed,
+    errors: list[Exception],
+    held: str | None,
+    trouble: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for error in errors:
+        monkeypatch.setattr(listed.tree, "scan_under", Mock(side_effect=error))
+        listed.list_again(after=400)
+    row = listed.rows.of(TREE.source)
+    assert (row.held, row.trouble) == (held, trouble)
 
 
 @pytest.mark.parametrize("reloads", [False, True])
