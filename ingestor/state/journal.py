@@ -48,9 +48,9 @@ def open_journal(path: Path) -> Iterator[Journal]:
     except sqlite3.DatabaseError as error:
         if tables.is_damage(error):
             raise NeedsHuman(
-                f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it "
-                "away, delete the collections that it wrote, and run `ingestor sync`: records are written "
-                "again from the cache"
+                f"the journal {path} is damaged ({error}): put a backup of it in its place; or move it away, "
+                "run `ingestor collections --adopt NAME` for each collection, and `ingestor sync`, which writes "
+                "all records again from the cache"
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(
