@@ -131,6 +131,17 @@ def test_commands_and_options_that_docs_name_exist() -> None:
         assert options <= options_of(group.commands[words[1]]), f"{name}: {line}"
 
 
+def test_commands_without_an_option_that_all_have_are_named() -> None:
+    group: Any = get_command(app)
+    text = " ".join((ROOT / "docs/commands.md").read_text("utf-8").split())
+    said = re.findall(r"Every command except ([^.]+?) takes `(--[a-z]+)", text)
+    assert [option for _, option in said] == ["--config", "--json"]
+    for names, option in said:
+        shown = {name: each for name, each in group.commands.items() if not each.hidden}
+        lacking = {name for name, each in shown.items() if option not in options_of(each)}
+        assert lacking == set(re.findall("`([a-z]+)`", names)), option
+
+
 def options_of(command: Any) -> set[str]:
     named = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
     return {*named, "--help", "-h"}

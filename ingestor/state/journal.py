@@ -49,8 +49,8 @@ def open_journal(path: Path) -> Iterator[Journal]:
         if tables.is_damage(error):
             raise NeedsHuman(
                 f"the journal {path} is damaged ({error}): put a backup of it in its place; or move it away, "
-                "run `ingestor collections --adopt NAME` for each collection, and `ingestor sync`, which writes "
-                "all records again from the cache"
+                "run `ingestor collections --adopt NAME` for each collection, and `ingestor sync`, which "
+                "writes all records again from the cache"
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(
