@@ -84,8 +84,8 @@ def restore_order(journal: Journal, index: "EditionIndex", edition: Edition) -> 
     wrong = len(findings.missing) + len(findings.stale) + len(findings.wrong_metadata)
     words = "collection %s compared: %s wrong or missing, to be rewritten; %s without a document deleted"
     numbers = {"records": wrong, "dropped": len(findings.orphaned)}
-    about = event("collection_compared", collection=str(edition.name), **numbers)
-    log.warning(words, edition.name, quantity(wrong, "record"), len(findings.orphaned), extra=about)
+    about = event("collection_compared", collection=edition.serves, **numbers)
+    log.warning(words, edition.serves, quantity(wrong, "record"), len(findings.orphaned), extra=about)
     return findings.too_many(wrong + len(findings.orphaned))
 
 

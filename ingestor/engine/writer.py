@@ -166,7 +166,7 @@ class Writer:
             index, home = self._store.open(edition), self._store.home
             removed, deleted = remove(self._journal, index, gone, home)
         except Foreign as error:
-            about = event("documents_forgotten", collection=str(edition), documents=len(gone))
+            about = event("documents_forgotten", collection=self._store.serves(edition), documents=len(gone))
             documents = quantity(len(gone), "document")
             log.warning("%s removed from the journal, but not from Chroma: %s", documents, error, extra=about)
             self._journal.remove([entry.row for entry in gone])
