@@ -43,6 +43,8 @@ def plan(
     """
     from ingestor.cli.output import overview, progress
 
+    if everything and sample is not None:
+        fail("--all and --sample exclude each other: choose one")
     project, _ = usage.open_to_write(config, "warning")
     with progress.busy("Reading what is new", as_json) as note:
         estimate = project.plan(sample=sample, everything=everything, progress=note)
@@ -369,6 +371,8 @@ def evaluate(
         asked = {"questions": check, "sample": sample, "tolerance": tolerance / 100, "accept": accept}
         passed = run_check(checked, collection, budget, as_json=as_json, **asked)
         raise Exit(usage.SETTLED if passed else usage.FAILED)
+    if accept:
+        fail("--accept goes with --check: ingestor evaluate --check FILE --accept")
     request = request_of(
         checked, collection, strategies, budget, search, questions=questions, keep=keep_questions,
         sample=sample, make=make, ask_model=ask_model, judge=judge, seed=seed,

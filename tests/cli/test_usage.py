@@ -158,6 +158,20 @@ import ingestor.cli.main
     assert (done.returncode, done.stdout + done.stderr) == (130, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan", "--all", "--sample", "5"], "--all and --sample exclude each other: choose one"),
+        (["evaluate", "--accept"], "--accept goes with --check: ingestor evaluate --check FILE --accept"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, words: list[str], message: str) -> None:
+    (tmp_path / "config.yaml").write_text(f"state: {tmp_path}/state\n{SOURCE}")
+    command = [sys.executable, "-c", "from ingestor.cli.main import main; main()", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, f"{message}\n")
+
+
 @contextmanager
 def ended(folder: Path, word: str, number: signal.Signals) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a command that runs in the folder; then send it a signal, and wait for its end."""
