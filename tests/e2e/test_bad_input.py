@@ -73,7 +73,7 @@ MISTAKES = {
     "unknown source": (as_it_is, "ls --source nope", 2, ("nope", "known")),
     "accepted without need": (as_it_is, "accept docs", 2, ("docs", "not held", "ingestor status")),
     "nothing ingested yet": (lambda p: journal(p).unlink(), "verify", 4, ("state", "ingestor sync")),
-    "garbage as journal": (garbage_as_journal, "sync", 4, ("journal.sqlite3", "damaged", "backup", "delete")),
+    "garbage as journal": (garbage_as_journal, "sync", 4, ("journal.sqlite3", "damaged", "backup", "adopt")),
     "garbage as journal, looked at": (garbage_as_journal, "status", 4, ("journal.sqlite3", "damaged")),
     "a newer journal": (newer_journal, "sync", 4, ("format 999", "install a newer ingestor")),
 }  # fmt: skip

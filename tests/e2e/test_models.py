@@ -21,6 +21,7 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.cli.main import app
 from ingestor.config.file import load
 from ingestor.embedders.hashing import HashingEmbedder
+from ingestor.engine import outcomes
 from tests import plain_embedder
 from tests.chroma.opening import chroma_in
 from tests.chunkers.laws import essay
@@ -362,7 +363,7 @@ def write_german(folder: Path) -> None:
 def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts, "is_english", lambda model: True)
+    monkeypatch.setattr(outcomes, "is_english", lambda model: True)
     write_german(project.docs)
     first = ask("sync")
     assert first.code == 0
@@ -372,7 +373,7 @@ def test_sync_warns_once_and_status_keeps_the_count_until_the_model_changes(
     assert "4 of 4 documents are in a language" in " ".join(ask("status").out.split())
     (project.docs / "new.txt").write_text(GERMAN.format(n=9))
     assert "a language that" not in ask("sync").err
-    monkeypatch.setattr(parts, "is_english", lambda model: False)
+    monkeypatch.setattr(outcomes, "is_english", lambda model: False)
     (project.docs / "newer.txt").write_text(GERMAN.format(n=10))
     assert ask("sync").code == 0
     (source,) = answered(ask("status", "--json"))["sources"].values()
