@@ -256,12 +256,12 @@ class Collections:
         try:
             collection = self._client.get_collection(name)
         except Gone:
-            alike = (
+            others = [
                 each
                 for each in self._client.collections()
                 if name_for_readers(each.name) == name_for_readers(name)
-            )
-            others = [each for each in alike if mark_of(each) not in (None, self._owner.mark)]
+                and mark_of(each) not in (None, self._owner.mark)
+            ]
             if not others:
                 return None
             collection = min(others, key=lambda other: other.name)

@@ -132,9 +132,10 @@ def orphans(path: Path) -> list[Path]:
 
 
 def sweep(folders: Iterable[Path]) -> None:
-    """Delete folders of segments, from ``orphans``.
+    """Delete folders of segments that ``orphans`` returned.
 
-    The files are emptied first, because a running Chroma 1.5.9 keeps them open. It does not map them.
+    Their files are truncated first, because a running Chroma 1.5.9 keeps them open. Chroma does not map these
+    files into memory, so truncating them cannot crash it.
     """
     for folder in folders:
         for file in filter(Path.is_file, folder.iterdir()):
